@@ -1,0 +1,68 @@
+# Two commands for a newcomer: `make demo` and `make test`. `make help` lists the rest.
+VENV ?= .venv
+PYTHON ?= python3.11
+PORT ?= 8000
+ARGS ?=
+export OMP_NUM_THREADS ?= 1
+
+bin := $(VENV)/bin
+base := $(VENV)/.base-installed
+dev := $(VENV)/.dev-installed
+PACKAGES := mariadb-server redis-server chromium fonts-noto-cjk default-libmysqlclient-dev pkg-config build-essential python3-dev
+
+.DEFAULT_GOAL := help
+.PHONY: help system demo run test test-deep check format benchmarks clean
+
+help: ## This list
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
+
+system: ## Debian packages that tests need (as root)
+	@test "$$(id -u)" = 0 || { echo "make system installs Debian packages: run it as root, or install: $(PACKAGES)"; exit 1; }
+	apt-get update -qq
+	DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $(PACKAGES)
+
+$(VENV)/bin/python:
+	@command -v $(PYTHON) >/dev/null || { echo "Python 3.11 is missing: install it, or say which to use: make demo PYTHON=/path/to/python3.11"; exit 1; }
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info[:2] != (3, 11))' || { echo "$(PYTHON) is not Python 3.11; say which to use: make demo PYTHON=/path/to/python3.11"; exit 1; }
+	@$(PYTHON) -c 'import ensurepip' 2>/dev/null || { echo "Python's venv module is missing: install python3.11-venv"; exit 1; }
+	$(PYTHON) -m venv $(VENV)
+
+$(base): requirements-base.txt | $(VENV)/bin/python
+	$(bin)/pip install --quiet --disable-pip-version-check -r requirements-base.txt
+	@touch $@
+
+$(dev): requirements-dev.txt requirements.txt requirements-base.txt | $(VENV)/bin/python
+	@command -v mysql_config >/dev/null || command -v mariadb_config >/dev/null || pkg-config --exists mysqlclient libmariadb mariadb 2>/dev/null || { echo "The MySQL client headers are missing: make system (as root), or install default-libmysqlclient-dev and pkg-config"; exit 1; }
+	$(bin)/pip install --quiet --disable-pip-version-check -r requirements-dev.txt
+	@touch $@ $(base)
+
+demo: $(base) ## The whole product in half a minute: publish, ask, change, revoke, check the promises
+	$(bin)/python manage.py demo
+
+run: $(base) ## Serve admin, API and docs on PORT (8000)
+	$(bin)/python manage.py run --port $(PORT)
+
+test: $(dev) ## The suite, on servers of its own; ARGS=... goes to pytest
+	$(bin)/python -m tests.servers $(bin)/pytest $(if $(ARGS),$(ARGS),-n 2)
+
+test-deep: $(dev) ## Long randomised runs
+	$(bin)/python -m tests.servers $(bin)/pytest -m deep $(ARGS)
+
+check: $(dev) ## What CI runs: lint, format, types, migrations, schema, tests
+	$(bin)/ruff check .
+	$(bin)/ruff format --check .
+	$(bin)/mypy
+	$(bin)/python manage.py makemigrations --check --dry-run
+	$(bin)/python manage.py spectacular --validate --fail-on-warn --file /dev/null
+	$(MAKE) test
+
+format: $(dev) ## Format the code and mend what lint can
+	$(bin)/ruff check --fix .
+	$(bin)/ruff format .
+
+benchmarks: $(dev) ## Search and turn benchmarks against their bare parts
+	$(bin)/python -m tests.servers $(bin)/python -m benchmarks.search
+	$(bin)/python -m tests.servers $(bin)/python -m benchmarks.turns
+
+clean: ## Remove the environment and the embedded data
+	rm -rf $(VENV) var

@@ -1,0 +1,133 @@
+"""LeasedJob: the row that is the truth about a piece of background work, and the sweeper behind it.
+
+A worker claims a row by one conditional UPDATE and holds a lease; it renews between steps, and every later
+write names the lease in its WHERE. A worker that dies is followed by another once the lease has run out.
+"""
+
+import logging
+from datetime import timedelta
+from typing import Any, ClassVar, Self
+from uuid import UUID, uuid4
+
+from django.apps import apps
+from django.conf import settings
+from django.db import models
+from django.db.models import F, Q
+
+from zhifu import queue
+from zhifu.errors import LeaseLost
+from zhifu.transactions import database_now
+
+logger = logging.getLogger(__name__)
+
+
+class JobStatus(models.TextChoices):
+    QUEUED = "QUEUED"
+    RUNNING = "RUNNING"
+    COMPLETED = "COMPLETED"
+    FAILED = "FAILED"
+    CANCELLED = "CANCELLED"
+
+
+OPEN_STATUSES = (JobStatus.QUEUED, JobStatus.RUNNING)
+
+
+class LeasedJob(models.Model):
+    """Base of every job row."""
+
+    task_name: ClassVar[str]
+
+    status = models.CharField(max_length=16, choices=JobStatus.choices, default=JobStatus.QUEUED)
+    lease_token = models.UUIDField(null=True, editable=False)
+    lease_until = models.DateTimeField(null=True, editable=False)
+    attempts = models.PositiveIntegerField(default=0)
+    run_after = models.DateTimeField(default=database_now)
+    hinted_at = models.DateTimeField(null=True, editable=False)
+    error_code = models.CharField(max_length=64, blank=True)
+    error_message = models.CharField(max_length=500, blank=True)
+    created_at = models.DateTimeField(default=database_now, editable=False)
+    started_at = models.DateTimeField(null=True, editable=False)
+    finished_at = models.DateTimeField(null=True, editable=False)
+
+    class Meta:
+        abstract = True
+
+    @property
+    def is_open(self) -> bool:
+        return self.status in OPEN_STATUSES
+
+    def hint(self) -> None:
+        """Tell the queue, once committed, that this row is ready."""
+        queue.send(self.task_name, self.pk)
+
+    @classmethod
+    def claim(cls, pk: int) -> Self | None:
+        """Take the job and return it with a fresh lease; None when it is not due, done or held by another.
+
+        `attempts` counts this claim. The caller ends a job whose attempts exceed settings.MAX_ATTEMPTS.
+        """
+        now = database_now()
+        due = Q(status=JobStatus.QUEUED, run_after__lte=now) | Q(status=JobStatus.RUNNING, lease_until__lt=now)
+        changed = cls._base_manager.filter(due, pk=pk).update(
+            status=JobStatus.RUNNING,
+            lease_token=uuid4(),
+            lease_until=now + timedelta(seconds=settings.LEASE_SECONDS),
+            attempts=F("attempts") + 1,
+            started_at=now,
+        )
+        return cls._base_manager.get(pk=pk) if changed else None
+
+    def renew(self) -> None:
+        """Lengthen the lease. Raises LeaseLost when the job is no longer this worker's."""
+        self.write_held(lease_until=database_now() + timedelta(seconds=settings.LEASE_SECONDS))
+
+    def write_held(self, **values: Any) -> None:
+        """UPDATE columns while the lease is held. Raises LeaseLost when the job is no longer this worker's."""
+        held = type(self)._base_manager.filter(pk=self.pk, status=JobStatus.RUNNING, lease_token=self.lease_token)
+        if held.update(**values) != 1:
+            raise LeaseLost(f"{self._meta.label} {self.pk}")
+        for name, value in values.items():
+            setattr(self, name, value)
+
+    def retry_later(self, *, code: str, message: str, seconds: float) -> None:
+        """Give the job back to the queue, to be tried again after `seconds`, with the reason of this failure.
+
+        Raises LeaseLost when the job is no longer this worker's.
+        """
+        self.write_held(
+            status=JobStatus.QUEUED,
+            run_after=database_now() + timedelta(seconds=seconds),
+            lease_until=None,
+            error_code=code,
+            error_message=message[:500],
+        )
+
+
+def holds(job: LeasedJob, lease_token: UUID | None) -> bool:
+    """Say whether a freshly locked `job` row is still RUNNING under `lease_token`."""
+    return job.status == JobStatus.RUNNING and job.lease_token == lease_token
+
+
+def job_models() -> list[type[LeasedJob]]:
+    """Return every concrete kind of job."""
+    return [model for model in apps.get_models() if issubclass(model, LeasedJob)]
+
+
+def sweep() -> int:
+    """Send again what is due and was not taken: lost messages, retries whose time has come, dead workers' jobs.
+
+    Returns how many hints were sent. Safe to run at any time, also twice at once: hints are only hints.
+    """
+    return sum(_sweep_model(model) for model in job_models())
+
+
+def _sweep_model(model: type[LeasedJob]) -> int:
+    now = database_now()
+    waiting = Q(status=JobStatus.QUEUED, run_after__lte=now)
+    dead = Q(status=JobStatus.RUNNING, lease_until__lt=now)
+    stale = Q(hinted_at=None) | Q(hinted_at__lt=now - timedelta(seconds=settings.SWEEP_SECONDS))
+    due = list(model._base_manager.filter(waiting | dead, stale).order_by("pk").values_list("pk", flat=True)[:1000])
+    model._base_manager.filter(pk__in=due).update(hinted_at=now)
+    for pk in due:
+        queue.send(model.task_name, pk)
+    return len(due)

@@ -1,0 +1,46 @@
+"""Sending work by name, once the transaction is committed.
+
+A message is a hint that a row is ready. When it cannot be sent (broker down), nothing is lost: the sweeper
+finds the row and sends again.
+"""
+
+import logging
+from concurrent.futures import ThreadPoolExecutor
+from functools import cache, partial
+from typing import Any
+
+from celery import current_app
+from django.conf import settings
+from django.db import connections, transaction
+
+logger = logging.getLogger(__name__)
+
+
+def send(task: str, *args: Any) -> None:
+    """Send `task` with JSON-able `args` after the current transaction commits; a broker that is down is only logged."""
+    transaction.on_commit(partial(_deliver, task, args), robust=True)
+
+
+def _deliver(task: str, args: tuple[Any, ...]) -> None:
+    if settings.TASKS_IN_PROCESS:
+        _executor(settings.TASK_QUEUES[task]).submit(_run_here, task, args)
+        return
+    try:
+        current_app.send_task(task, args=args, queue=settings.TASK_QUEUES[task], retry=False)
+    except Exception:  # The broker's client raises many kinds; whichever it is, the sweeper sends later.
+        logger.warning("message not sent, the sweeper will", extra={"task": task, "args_sent": args}, exc_info=True)
+
+
+@cache
+def _executor(queue: str) -> ThreadPoolExecutor:
+    """One thread per queue and process: the embedded default runs one job of a kind at a time."""
+    return ThreadPoolExecutor(max_workers=1, thread_name_prefix=queue)
+
+
+def _run_here(task: str, args: tuple[Any, ...]) -> None:
+    try:
+        current_app.tasks[task].run(*args)
+    except Exception:
+        logger.exception("task failed", extra={"task": task, "args_sent": args})
+    finally:
+        connections.close_all()

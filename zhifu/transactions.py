@@ -1,0 +1,47 @@
+"""Short locked transactions: the database's clock, and repeating a step that lost a deadlock."""
+
+import random
+import time
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import ParamSpec, TypeVar
+
+from django.db import OperationalError, connection, transaction
+from django.utils import timezone
+
+# MariaDB and MySQL: lock wait timeout, deadlock. SQLite says it in words.
+_REPEATABLE_CODES = (1205, 1213)
+_TRIES = 3
+
+Result = TypeVar("Result")
+Arguments = ParamSpec("Arguments")
+
+
+def database_now() -> datetime:
+    """Return the database's clock in UTC; call it after the locks are held."""
+    if connection.vendor != "mysql":
+        return timezone.now()
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT UTC_TIMESTAMP(6)")
+        moment: datetime = cursor.fetchone()[0]
+    return moment.replace(tzinfo=UTC)
+
+
+def commit(step: Callable[Arguments, Result], *args: Arguments.args, **kwargs: Arguments.kwargs) -> Result:
+    """Run `step` in one durable transaction, repeating it when the database chose it as a deadlock's victim.
+
+    Raises what `step` raises; the third OperationalError of that kind is raised as it is.
+    """
+    for attempt in range(1, _TRIES + 1):
+        try:
+            with transaction.atomic(durable=True):
+                return step(*args, **kwargs)
+        except OperationalError as error:
+            if attempt == _TRIES or not _is_repeatable(error):
+                raise
+            time.sleep(random.uniform(0.01, 0.05) * attempt)  # noqa: S311  # jitter, no secret
+    raise AssertionError("unreachable")
+
+
+def _is_repeatable(error: OperationalError) -> bool:
+    return bool(error.args) and (error.args[0] in _REPEATABLE_CODES or "database is locked" in str(error))
