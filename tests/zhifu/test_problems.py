@@ -1,0 +1,61 @@
+"""Every failure leaves as problem+json with a stable code, and never with a stack trace."""
+
+import pytest
+from django.test import Client
+from rest_framework.exceptions import ErrorDetail, NotAuthenticated, Throttled, ValidationError
+
+from tests.factories import Shop
+from zhifu import errors, problems
+
+
+@pytest.mark.parametrize(
+    ("failure", "status", "code"),
+    [
+        (errors.Invalid("x"), 400, "INVALID"),
+        (errors.Invalid("x", code="TOO_MANY_CHUNKS"), 400, "TOO_MANY_CHUNKS"),
+        (errors.Unauthenticated("x"), 401, "UNAUTHENTICATED"),
+        (errors.Forbidden("x"), 403, "FORBIDDEN"),
+        (errors.NotFound(), 404, "NOT_FOUND"),
+        (errors.Conflict("x", code="VERSION_CONFLICT", current_version=3), 409, "VERSION_CONFLICT"),
+        (errors.Unavailable("x"), 503, "SEARCH_UNAVAILABLE"),
+        (errors.DimensionMismatch("x"), 500, "EMBEDDING_DIMENSION_MISMATCH"),
+        (NotAuthenticated(), 401, "UNAUTHENTICATED"),
+        (ValidationError({"limit": [ErrorDetail("too big")]}), 400, "INVALID"),
+        (Throttled(wait=3), 429, "QUOTA_EXCEEDED"),
+    ],
+)
+def test_each_failure_has_its_status_and_code(failure: Exception, status: int, code: str) -> None:
+    response = problems.handle(failure, {})
+    assert response is not None
+    assert (response.status_code, response.data["code"], response.data["status"]) == (status, code, status)
+    assert response.data["detail"]
+    if status in (429, 503):
+        assert int(response["Retry-After"]) > 0
+    if status == 401:
+        assert response["WWW-Authenticate"] == "Bearer"
+
+
+def test_a_conflict_carries_what_the_caller_needs_to_go_on() -> None:
+    response = problems.handle(errors.Conflict("x", code="VERSION_CONFLICT", current_version=3), {})
+    assert response.data["current_version"] == 3
+
+
+def test_an_unexpected_error_is_left_to_the_500_page_which_says_nothing() -> None:
+    assert problems.handle(RuntimeError("secret detail"), {}) is None
+    response = problems.server_error(None)
+    assert response.status_code == 500
+    assert b"secret" not in response.content
+
+
+def test_an_unknown_address_answers_like_an_unknown_id(shop: Shop) -> None:
+    unknown_address = Client().get("/openapi/v1/nothing")
+    unknown_id = shop.staff.get("/openapi/v1/stores/00000000-0000-4000-8000-000000000000/knowledge")
+    assert unknown_address.status_code == unknown_id.status_code == 404
+    assert unknown_address.json() == unknown_id.json()
+    assert unknown_address["Content-Type"] == unknown_id["Content-Type"] == "application/problem+json"
+
+
+def test_broken_json_is_a_400(shop: Shop) -> None:
+    response = shop.staff.post(shop.knowledge_url, data="{", content_type="application/json")
+    assert response.status_code == 400
+    assert response.json()["code"] == "INVALID"

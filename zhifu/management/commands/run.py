@@ -1,0 +1,80 @@
+"""`manage.py run`: the embedded default in one process: admin, API, docs, tasks and the sweeper."""
+
+import threading
+from argparse import ArgumentParser
+from typing import Any
+
+from django.conf import settings
+from django.core.management import BaseCommand, CommandError, call_command
+from django.db import connections
+from gunicorn.app.base import BaseApplication
+
+from zhifu import sweeping
+from zhifu.demo_shop import MERCHANT, PLATFORM, DemoShop, ensure_demo_shop
+from zhifu.wsgi import application
+
+
+class _Server(BaseApplication):  # type: ignore[misc]  # gunicorn is untyped
+    """gunicorn with one process and threads: milvus-lite and in-process tasks belong to one process."""
+
+    def __init__(self, port: int) -> None:
+        self._port = port
+        super().__init__()
+
+    def load_config(self) -> None:
+        for name, value in {
+            "bind": f"127.0.0.1:{self._port}",
+            "workers": 1,
+            "worker_class": "gthread",
+            "threads": 16,
+            "timeout": 120,
+            "graceful_timeout": 5,
+            "loglevel": "warning",
+            "post_worker_init": _start_sweeper,
+        }.items():
+            self.cfg.set(name, value)
+
+    def load(self) -> Any:
+        return application
+
+
+def _start_sweeper(worker: Any) -> None:
+    threading.Thread(target=_sweep_for_ever, name="sweeper", daemon=True).start()
+
+
+def _sweep_for_ever() -> None:
+    pause = threading.Event()
+    while True:
+        sweeping.run()
+        connections.close_all()
+        pause.wait(settings.SWEEP_SECONDS)
+
+
+class Command(BaseCommand):
+    help = "Serve the embedded default: admin, API and docs, with tasks in this process."
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        parser.add_argument("--port", type=int, default=8000)
+
+    def handle(self, *args: Any, port: int, **options: Any) -> None:
+        if not settings.TASKS_IN_PROCESS:
+            raise CommandError(
+                "A broker is configured, so tasks run in workers: serve with `gunicorn zhifu.wsgi` and start "
+                "`celery -A zhifu worker -Q index`, `-Q agents`, `-Q maintenance` and `celery -A zhifu beat`."
+            )
+        call_command("migrate", interactive=False, verbosity=0)
+        self._say_where(port, ensure_demo_shop())
+        connections.close_all()
+        _Server(port).run()
+
+    def _say_where(self, port: int, shop: DemoShop) -> None:
+        self.stdout.write(
+            f"""智服 zhifu  http://127.0.0.1:{port}
+  管理后台 admin     http://127.0.0.1:{port}/admin/
+    商家 merchant    {MERCHANT} / {shop.merchant_password}
+    平台 platform    {PLATFORM} / {shop.platform_password}
+  接口文档 API docs  http://127.0.0.1:{port}/openapi/v1/docs
+  店铺 store         {shop.store.public_id}
+  店铺密钥 store key {shop.store_key}
+Ctrl-C 停止 stops."""
+        )
