@@ -71,6 +71,8 @@ class Message(models.Model):
     degraded = models.BooleanField(default=False)
     degradation_reason = models.CharField(max_length=64, blank=True)
     committed_at = models.DateTimeField(_("时间"), default=database_now, editable=False)
+    # Of a customer's message: since when it waits for its run. Null once it has one.
+    waiting_since = models.DateTimeField(null=True, editable=False)
 
     objects = MessageQuerySet.as_manager()
 
@@ -82,9 +84,17 @@ class Message(models.Model):
             models.UniqueConstraint(fields=["conversation", "sequence"], name="message_sequence"),
             models.UniqueConstraint(fields=["conversation", "client_message_id"], name="message_client_id"),
         ]
+        indexes = [
+            # The sweeper: conversations in which a message waits and no run is active.
+            models.Index(fields=["waiting_since"], name="message_waiting"),
+        ]
 
     def __str__(self) -> str:
         return f"{self.conversation_id}:{self.sequence}"
+
+    @property
+    def is_answer(self) -> bool:
+        return self.role == MessageRole.ASSISTANT
 
 
 class Support(models.TextChoices):

@@ -47,12 +47,14 @@ class Migration(migrations.Migration):
                 ('degraded', models.BooleanField(default=False)),
                 ('degradation_reason', models.CharField(blank=True, max_length=64)),
                 ('committed_at', models.DateTimeField(default=zhifu.transactions.database_now, editable=False, verbose_name='时间')),
+                ('waiting_since', models.DateTimeField(editable=False, null=True)),
                 ('conversation', models.ForeignKey(on_delete=django.db.models.deletion.PROTECT, related_name='messages', to='conversations.conversation')),
             ],
             options={
                 'verbose_name': '消息',
                 'verbose_name_plural': '消息',
                 'ordering': ['conversation_id', 'sequence'],
+                'indexes': [models.Index(fields=['waiting_since'], name='message_waiting')],
             },
         ),
         migrations.CreateModel(
