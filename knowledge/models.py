@@ -73,6 +73,8 @@ class KnowledgeDocument(models.Model):
     status = models.CharField(_("状态"), max_length=16, choices=DocumentStatus.choices, default=DocumentStatus.DRAFT)
     live_version = models.PositiveIntegerField(_("在线版本"), null=True, editable=False)
     live_build = models.CharField(max_length=80, blank=True, editable=False)
+    # Hash of store, person and Idempotency-Key: the same request again makes no second document. Null: no key given.
+    creation_key = models.CharField(max_length=64, null=True, unique=True, editable=False)  # noqa: DJ001  # unique where set
     created_at = models.DateTimeField(default=database_now, editable=False)
     updated_at = models.DateTimeField(_("更新时间"), default=database_now, editable=False)
 
@@ -251,6 +253,9 @@ class IndexJob(LeasedJob):
     requested_by = models.ForeignKey(
         settings.AUTH_USER_MODEL, models.PROTECT, null=True, related_name="+", verbose_name=_("发起人")
     )
+    # Where this claim writes its build. No database constraint here and in DeadBuild: it would lock the target after
+    # the job, and a flip locks them the other way round.
+    target = models.ForeignKey(IndexTarget, models.SET_NULL, null=True, related_name="+", db_constraint=False)
     chunks_total = models.PositiveIntegerField(_("分段数"), default=0)
     chunks_done = models.PositiveIntegerField(_("已完成"), default=0)
 
@@ -282,7 +287,7 @@ class IndexJob(LeasedJob):
 class DeadBuild(models.Model):
     """Vectors that nothing will ever make live: to be removed from Milvus, and nothing else with it."""
 
-    target = models.ForeignKey(IndexTarget, models.CASCADE, related_name="+")
+    target = models.ForeignKey(IndexTarget, models.CASCADE, related_name="+", db_constraint=False)
     tenant_id = models.BigIntegerField()
     document_id = models.BigIntegerField()
     build = models.CharField(max_length=80)

@@ -72,6 +72,7 @@ class Migration(migrations.Migration):
                 ('status', models.CharField(choices=[('DRAFT', '草稿'), ('PUBLISHED', '已发布'), ('REVOKED', '已撤回')], default='DRAFT', max_length=16, verbose_name='状态')),
                 ('live_version', models.PositiveIntegerField(editable=False, null=True, verbose_name='在线版本')),
                 ('live_build', models.CharField(blank=True, editable=False, max_length=80)),
+                ('creation_key', models.CharField(editable=False, max_length=64, null=True, unique=True)),
                 ('created_at', models.DateTimeField(default=zhifu.transactions.database_now, editable=False)),
                 ('updated_at', models.DateTimeField(default=zhifu.transactions.database_now, editable=False, verbose_name='更新时间')),
                 ('store', models.ForeignKey(on_delete=django.db.models.deletion.PROTECT, related_name='documents', to='zhifu.store', verbose_name='店铺')),
@@ -105,6 +106,7 @@ class Migration(migrations.Migration):
                 ('requested_by', models.ForeignKey(null=True, on_delete=django.db.models.deletion.PROTECT, related_name='+', to=settings.AUTH_USER_MODEL, verbose_name='发起人')),
                 ('document', models.ForeignKey(on_delete=django.db.models.deletion.PROTECT, related_name='jobs', to='knowledge.knowledgedocument', verbose_name='文档')),
                 ('open_document', models.OneToOneField(editable=False, null=True, on_delete=django.db.models.deletion.PROTECT, related_name='open_job', to='knowledge.knowledgedocument')),
+                ('target', models.ForeignKey(db_constraint=False, null=True, on_delete=django.db.models.deletion.SET_NULL, related_name='+', to='knowledge.indextarget')),
             ],
             options={
                 'verbose_name': '索引任务',
@@ -140,7 +142,7 @@ class Migration(migrations.Migration):
                 ('document_id', models.BigIntegerField()),
                 ('build', models.CharField(max_length=80)),
                 ('created_at', models.DateTimeField(default=zhifu.transactions.database_now, editable=False)),
-                ('target', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='+', to='knowledge.indextarget')),
+                ('target', models.ForeignKey(db_constraint=False, on_delete=django.db.models.deletion.CASCADE, related_name='+', to='knowledge.indextarget')),
             ],
             options={
                 'ordering': ['id'],

@@ -1,0 +1,150 @@
+"""Doors to documents, versions and jobs; and what is live right now."""
+
+from collections.abc import Iterable
+from datetime import datetime
+from uuid import UUID
+
+from django.db.models import Exists, F, OuterRef, Prefetch, Q, QuerySet
+
+from knowledge.models import (
+    Audience,
+    DocumentVersion,
+    DocumentVersionQuerySet,
+    IndexJob,
+    KnowledgeChunk,
+    KnowledgeDocument,
+)
+from knowledge.results import Passage
+from zhifu.errors import NotFound
+from zhifu.scope import Scope
+from zhifu.transactions import database_now
+
+
+def documents(scope: Scope, *, with_text: bool) -> QuerySet[KnowledgeDocument]:
+    """Return the caller's documents, each with `newest`: a list of the one version that was written last.
+
+    The document's `version` may be one higher than that one's: revoking takes a number too.
+    """
+    later = DocumentVersion.objects.filter(document=OuterRef("document"), version__gt=OuterRef("version"))
+    newest = DocumentVersion.objects.filter(~Exists(later)).select_related("author")
+    if not with_text:
+        newest = newest.defer("source_text")
+    rows: QuerySet[KnowledgeDocument] = KnowledgeDocument.objects.in_scope(scope)
+    return rows.prefetch_related(Prefetch("versions", newest, to_attr="newest"))
+
+
+def get_document(scope: Scope, public_id: UUID) -> KnowledgeDocument:
+    """Return a document of the caller's. Raises NotFound for any other."""
+    document: KnowledgeDocument | None = KnowledgeDocument.objects.in_scope(scope).filter(public_id=public_id).first()
+    if document is None:
+        raise NotFound
+    return document
+
+
+def get_document_with_text(scope: Scope, public_id: UUID) -> KnowledgeDocument:
+    """As get_document, with `newest` as in documents."""
+    document = documents(scope, with_text=True).filter(public_id=public_id).first()
+    if document is None:
+        raise NotFound
+    return document
+
+
+def versions(scope: Scope, document: KnowledgeDocument) -> QuerySet[DocumentVersion]:
+    """Return what was written into a document."""
+    rows: QuerySet[DocumentVersion] = (
+        DocumentVersion.objects.in_scope(scope).filter(document=document).select_related("author")
+    )
+    return rows
+
+
+def get_version(scope: Scope, public_id: UUID, version: int) -> DocumentVersion:
+    """Return a version of a document of the caller's. Raises NotFound for any other."""
+    row: DocumentVersion | None = (
+        DocumentVersion.objects.in_scope(scope)
+        .select_related("document", "author")
+        .filter(document__public_id=public_id, version=version)
+        .first()
+    )
+    if row is None:
+        raise NotFound
+    return row
+
+
+def newest_version(document: KnowledgeDocument) -> DocumentVersion:
+    """Return what was written into `document` last; every document has a version from its first moment."""
+    return document.versions.select_related("author").latest("version")
+
+
+def index_jobs(scope: Scope) -> QuerySet[IndexJob]:
+    """Return the caller's index jobs."""
+    rows: QuerySet[IndexJob] = IndexJob.objects.in_scope(scope).select_related("document", "document_version")
+    return rows
+
+
+def get_index_job(scope: Scope, public_id: UUID) -> IndexJob:
+    """Return an index job of the caller's. Raises NotFound for any other."""
+    job = index_jobs(scope).filter(public_id=public_id).first()
+    if job is None:
+        raise NotFound
+    return job
+
+
+def valid_at(now: datetime) -> Q:
+    """Return the condition that a DocumentVersion is valid at `now`: from inclusive, to exclusive, null open."""
+    return (Q(effective_from=None) | Q(effective_from__lte=now)) & (Q(expires_at=None) | Q(expires_at__gt=now))
+
+
+def live_versions(scope: Scope) -> DocumentVersionQuerySet:
+    """Return the versions that answer this caller right now."""
+    rows: DocumentVersionQuerySet = (
+        DocumentVersion.objects.in_scope(scope)
+        .select_related("document")
+        .filter(valid_at(database_now()), version=F("document__live_version"))
+    )
+    return rows.filter(audience=Audience.CUSTOMER) if scope.is_customer else rows
+
+
+def live_text(scope: Scope, source_id: UUID, version: int) -> list[Passage]:
+    """Return all passages of a version, in order. Raises NotFound unless it answers this caller right now."""
+    row: DocumentVersion | None = live_versions(scope).filter(document__public_id=source_id, version=version).first()
+    if row is None or row.live_from is None:
+        raise NotFound
+    return [_passage(row, row.live_from, chunk) for chunk in row.chunks.order_by("position")]
+
+
+def _passage(row: DocumentVersion, live_from: datetime, chunk: KnowledgeChunk) -> Passage:
+    return Passage(
+        document_id=row.document_id,
+        source_id=row.document.public_id,
+        version=row.version,
+        build=row.document.live_build,
+        position=chunk.position,
+        title=row.title,
+        text=chunk.text,
+        collection=row.collection,
+        tags=tuple(row.tags),
+        updated_at=live_from,
+    )
+
+
+def still_live(passages: Iterable[tuple[int, int, str]]) -> bool:
+    """Say whether every (document id, version, build) is live and valid right now; a look, not a promise."""
+    wanted = set(passages)
+    live = (
+        DocumentVersion.objects.filter(
+            valid_at(database_now()),
+            document_id__in={document_id for document_id, _version, _build in wanted},
+            version=F("document__live_version"),
+        )
+        .order_by()
+        .values_list("document_id", "version", "document__live_build")
+    )
+    return wanted <= set(live) if wanted else True
+
+
+def lock_live(passages: Iterable[tuple[int, int, str]]) -> bool:
+    """As still_live, with the documents locked until the surrounding transaction ends: then it is a promise."""
+    wanted = set(passages)
+    ids = sorted({document_id for document_id, _version, _build in wanted})
+    list(KnowledgeDocument.objects.select_for_update().filter(pk__in=ids).order_by("pk").values_list("pk"))
+    return still_live(wanted)
