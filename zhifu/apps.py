@@ -1,4 +1,5 @@
 from django.apps import AppConfig
+from django.contrib.admin import apps as admin_apps
 
 
 class ZhifuConfig(AppConfig):
@@ -7,3 +8,10 @@ class ZhifuConfig(AppConfig):
 
     def ready(self) -> None:
         from zhifu import deployment_checks, schema  # noqa: F401  # both register themselves on import
+
+
+class StaffAdminConfig(admin_apps.AdminConfig):
+    """Django's admin with a site that lets in only who has a Scope."""
+
+    default = False
+    default_site = "zhifu.admin_site.StaffAdminSite"

@@ -34,7 +34,7 @@ PERMISSIONS: dict[str, frozenset[str]] = {
         "audit:read",
         "tenant:manage",
     },
-    "platform": frozenset({"config:edit", "config:review", "config:activate"}),
+    "platform": frozenset({"platform:manage", "config:edit", "config:review", "config:activate"}),
 }
 
 

@@ -60,8 +60,9 @@ REFERENCE_SECONDS = 3600
 
 # --- Apps ---
 INSTALLED_APPS = [
-    "unfold",
-    "django.contrib.admin",
+    # The basic config, so that unfold leaves the admin's site to ours.
+    "unfold.apps.BasicAppConfig",
+    "zhifu.apps.StaffAdminConfig",
     "django.contrib.auth",
     "django.contrib.contenttypes",
     "django.contrib.sessions",

@@ -1,0 +1,63 @@
+"""Screens of runs: how each ended, what it called, what it cost."""
+
+from typing import Any
+
+from django.contrib import admin
+from django.db.models import Sum
+from django.utils.translation import gettext_lazy as _
+
+from agents.models import AgentRun, ToolInvocation
+from config.models import UsagePurpose, UsageRecord
+from zhifu.tenant_admin import ReadOnlyInline, TenantAdmin, labelled
+
+
+class ToolInvocationInline(ReadOnlyInline):
+    model = ToolInvocation
+    fields = [
+        labelled("tool", _("工具")),
+        labelled("arguments", _("参数")),
+        labelled("status", _("状态")),
+        labelled("error_code", _("错误代码")),
+        labelled("duration_ms", _("毫秒")),
+        labelled("created_at", _("时间")),
+    ]
+
+
+@admin.register(AgentRun)
+class AgentRunAdmin(TenantAdmin):
+    view_codes = ("conversation:read",)
+    inlines = [ToolInvocationInline]
+    list_display = [
+        "__str__",
+        labelled("store", _("店铺")),
+        "customer",
+        labelled("status", _("状态")),
+        labelled("error_code", _("错误代码")),
+        labelled("steps", _("步数")),
+        labelled("created_at", _("时间")),
+    ]
+    list_filter = ["status", "store"]
+    list_select_related = ["store", "customer"]
+    fields = [
+        labelled("store", _("店铺")),
+        "customer",
+        labelled("conversation", _("会话")),
+        labelled("status", _("状态")),
+        labelled("error_code", _("错误代码")),
+        labelled("error_message", _("原因")),
+        labelled("steps", _("步数")),
+        labelled("attempts", _("尝试次数")),
+        labelled("retry_of", _("重跑自")),
+        "usage",
+        labelled("created_at", _("时间")),
+        labelled("started_at", _("开始时间")),
+        labelled("finished_at", _("结束时间")),
+    ]
+    readonly_fields = fields
+
+    @admin.display(description=_("模型用量"))
+    def usage(self, run: AgentRun) -> str:
+        spent: dict[str, Any] = UsageRecord.objects.filter(
+            tenant_id=run.tenant_id, purpose=UsagePurpose.ANSWER, subject_id=run.pk
+        ).aggregate(input=Sum("input_tokens"), output=Sum("output_tokens"))
+        return f"输入 {spent['input'] or 0}，输出 {spent['output'] or 0}"

@@ -1,0 +1,334 @@
+"""Screens of knowledge: write, publish and revoke documents; watch index jobs."""
+
+from functools import partial
+from typing import Any
+
+from django import forms
+from django.contrib import admin
+from django.db.models import Exists, OuterRef, Prefetch, QuerySet, Subquery
+from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
+from django.utils.translation import gettext_lazy as _
+from unfold.decorators import display
+from unfold.widgets import UnfoldAdminTextInputWidget
+
+from knowledge import services
+from knowledge.models import DocumentStatus, DocumentVersion, IndexJob, KnowledgeDocument
+from zhifu.admin_site import scope_of_user
+from zhifu.errors import Invalid
+from zhifu.jobs import JobStatus
+from zhifu.tenant_admin import ReadOnlyInline, ScopedForm, TenantAdmin, as_paragraphs, confirmed_action, labelled
+
+READERS = ("knowledge:query",)
+WRITERS = ("knowledge:write",)
+PUBLISHERS = ("knowledge:publish",)
+CONTENT_FIELDS = [
+    "title",
+    "source_text",
+    "collection",
+    "source_type",
+    "entity_ref",
+    "audience",
+    "effective_from",
+    "expires_at",
+]
+JOB_WORDS = {
+    JobStatus.QUEUED: _("排队中"),
+    JobStatus.RUNNING: _("进行中"),
+    JobStatus.COMPLETED: _("完成"),
+    JobStatus.FAILED: _("失败"),
+    JobStatus.CANCELLED: _("已取消"),
+}
+
+
+def job_in_words(job: IndexJob) -> str:
+    """Return what a job is doing or how it ended, with the reason where there is one."""
+    words = str(JOB_WORDS[JobStatus(job.status)])
+    if job.status == JobStatus.RUNNING:
+        words += f" {job.chunks_done}/{job.chunks_total}"
+    reason = job.error_message or job.error_code
+    return f"{words}：{reason}" if reason else words
+
+
+def newest(document: KnowledgeDocument) -> DocumentVersion | None:
+    """Return the text that is being edited. A revocation takes a number, too, but has no text."""
+    version: DocumentVersion | None = document.versions.order_by("-version").first()
+    return version
+
+
+class DocumentForm(ScopedForm):
+    """The newest version's content, and the number it had when the form was shown."""
+
+    tags = forms.CharField(
+        label=_("标签"), required=False, help_text=_("用逗号分隔"), widget=UnfoldAdminTextInputWidget()
+    )
+    expected_version = forms.IntegerField(required=False, widget=forms.HiddenInput)
+
+    class Meta:
+        model = KnowledgeDocument
+        fields = ["store"]
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        if self.instance.pk is None:
+            self.fields["store"].queryset = self.fields["store"].queryset.filter(is_open=True)  # type: ignore[attr-defined]  # a ModelChoiceField
+            return
+        version = newest(self.instance)
+        self.initial["expected_version"] = self.instance.version
+        if version is not None:
+            self.initial.update({name: getattr(version, name) for name in CONTENT_FIELDS})
+            self.initial["tags"] = "，".join(version.tags)
+
+    def clean_source_text(self) -> str:
+        """Browsers send CRLF; the text is kept with the line ends it was given over the API."""
+        return str(self.cleaned_data["source_text"]).replace("\r\n", "\n")
+
+    def clean_tags(self) -> tuple[str, ...]:
+        parts = str(self.cleaned_data["tags"]).replace("，", ",").split(",")
+        return tuple(dict.fromkeys(tag.strip() for tag in parts if tag.strip()))
+
+    def content(self) -> services.Content:
+        values = {name: self.cleaned_data[name] for name in CONTENT_FIELDS}
+        return services.Content(**values, tags=self.cleaned_data["tags"])
+
+
+class VersionInline(ReadOnlyInline):
+    model = DocumentVersion
+    fields = ["version", "title", "status", "author", "created_at", "live_from", "live_until"]
+    ordering = ["-version"]
+    show_change_link = True
+    per_page = 20
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
+        return super().get_queryset(request).in_scope(scope_of_user(request)).select_related("author")  # type: ignore[no-any-return]  # untyped
+
+
+def _seen_version(document: KnowledgeDocument) -> dict[str, Any]:
+    return {"expected_version": document.version}
+
+
+def _expected_version(request: HttpRequest) -> int:
+    value = request.POST.get("expected_version", "")
+    if not value.isdecimal():
+        raise Invalid("请从文档页面重新操作 / Start again from the document's page.", field="expected_version")
+    return int(value)
+
+
+def _can_be_published(document: KnowledgeDocument) -> bool:
+    return document.status != DocumentStatus.REVOKED and document.live_version != document.version
+
+
+@admin.register(KnowledgeDocument)
+class DocumentAdmin(TenantAdmin):
+    view_codes = READERS
+    add_codes = change_codes = WRITERS
+    form = DocumentForm
+    inlines = [VersionInline]
+    list_display = ["title", "store", "shown_status", "version", "live_version", "last_job", "updated_at"]
+    list_filter = ["status", "store"]
+    list_select_related = ["store"]
+    search_fields = ["newest_title"]
+    actions_detail = ["publish", "revoke"]
+    change_form_show_cancel_button = True
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
+        """Return documents with `newest_title`, and in `last_jobs` the one job that was made last."""
+        versions = DocumentVersion.objects.filter(document=OuterRef("pk")).order_by("-version")
+        later = IndexJob.objects.filter(document=OuterRef("document"), pk__gt=OuterRef("pk"))
+        last = Prefetch("jobs", IndexJob.objects.filter(~Exists(later)), to_attr="last_jobs")
+        rows = super().get_queryset(request).annotate(newest_title=Subquery(versions.values("title")[:1]))
+        return rows.prefetch_related(last)
+
+    def get_fieldsets(self, request: HttpRequest, obj: Any = None) -> Any:
+        state = [] if obj is None else [(None, {"fields": [("shown_status", "live_version"), "last_job"]})]
+        if obj is not None and not self.has_change_permission(request, obj):
+            return [*state, (None, {"fields": ["store", "shown_text"]})]
+        content = {
+            "fields": [
+                "store",
+                "title",
+                "source_text",
+                ("collection", "audience"),
+                ("source_type", "entity_ref"),
+                "tags",
+                ("effective_from", "expires_at"),
+                "expected_version",
+            ]
+        }
+        return [*state, (None, content)]
+
+    def get_readonly_fields(self, request: HttpRequest, obj: Any = None) -> list[Any]:
+        shown = [] if obj is None else ["store", "shown_status", "live_version", "last_job", "shown_text"]
+        return [*super().get_readonly_fields(request, obj), *shown]
+
+    def get_form(self, request: HttpRequest, obj: Any = None, change: bool = False, **kwargs: Any) -> Any:
+        fields = forms.fields_for_model(
+            DocumentVersion, CONTENT_FIELDS, formfield_callback=partial(self.formfield_for_dbfield, request=request)
+        )
+        # The text is kept exactly.
+        fields["source_text"].strip = False
+        kwargs["form"] = type("DocumentForm", (DocumentForm,), fields)
+        return super().get_form(request, obj, change, **kwargs)
+
+    def change_view(
+        self, request: HttpRequest, object_id: str, form_url: str = "", extra_context: dict[str, Any] | None = None
+    ) -> HttpResponse:
+        document = self.get_object(request, object_id)
+        context = (extra_context or {}) | {"subtitle": self.title(document)}
+        return super().change_view(request, object_id, form_url, context)  # type: ignore[no-any-return]  # untyped
+
+    def save_model(self, request: HttpRequest, obj: Any, form: Any, change: bool) -> None:
+        scope = scope_of_user(request)
+        if change:
+            services.revise_document(
+                scope=scope,
+                document_id=obj.public_id,
+                content=form.content(),
+                expected_version=form.cleaned_data["expected_version"] or 0,
+            )
+        else:
+            version = services.create_document(scope=scope, store=obj.store, content=form.content())
+            obj.pk = version.document_id
+        obj.refresh_from_db()
+
+    def response_add(self, request: HttpRequest, obj: Any, post_url_continue: str | None = None) -> HttpResponse:
+        return self.response_change(request, obj)
+
+    def response_change(self, request: HttpRequest, obj: Any) -> HttpResponse:
+        """Stay on the document: the next thing to do, publish, is there."""
+        self.message_user(
+            request, f"已保存为第 {obj.version} 版草稿，发布后才会用于回答 / Saved as draft {obj.version}."
+        )
+        return HttpResponseRedirect(self.change_url(obj))
+
+    @confirmed_action(
+        label=_("发布"),
+        codes=PUBLISHERS,
+        question=_("发布最新版本？索引建好后它会取代在线版本，立即用于回答客户。"),
+        is_offered=_can_be_published,
+        hidden=_seen_version,
+    )
+    def publish(self, request: HttpRequest, document: KnowledgeDocument) -> str:
+        job = services.publish_document(
+            scope=scope_of_user(request),
+            document_id=document.public_id,
+            expected_version=_expected_version(request),
+        )
+        return f"已提交发布（任务 {job}），索引建好后上线 / Publishing; it goes live once indexed."
+
+    @confirmed_action(
+        label=_("撤回"),
+        codes=PUBLISHERS,
+        question=_("撤回这份文档？它会立即停止用于回答，正在进行的发布也会取消。"),
+        is_offered=lambda document: document.status != DocumentStatus.REVOKED,
+        hidden=_seen_version,
+    )
+    def revoke(self, request: HttpRequest, document: KnowledgeDocument) -> str:
+        services.revoke_document(
+            scope=scope_of_user(request),
+            document_id=document.public_id,
+            expected_version=_expected_version(request),
+        )
+        return "已撤回，不再用于回答 / Revoked; it no longer answers."
+
+    @admin.display(description=_("标题"), ordering="newest_title")
+    def title(self, document: Any) -> str:
+        return str(document.newest_title or document.public_id)
+
+    @display(  # type: ignore[untyped-decorator]  # unfold is untyped; it draws the label
+        description=_("状态"),
+        ordering="status",
+        label={
+            DocumentStatus.DRAFT.label: "info",
+            DocumentStatus.PUBLISHED.label: "success",
+            DocumentStatus.REVOKED.label: "danger",
+        },
+    )
+    def shown_status(self, document: KnowledgeDocument) -> Any:
+        return DocumentStatus(document.status).label
+
+    @admin.display(description=_("最近的索引任务"))
+    def last_job(self, document: Any) -> str:
+        return "".join(job_in_words(job) for job in document.last_jobs)
+
+    @admin.display(description=_("正文"))
+    def shown_text(self, document: KnowledgeDocument) -> Any:
+        version = newest(document)
+        return as_paragraphs(version.source_text if version is not None else "")
+
+
+@admin.register(DocumentVersion)
+class VersionAdmin(TenantAdmin):
+    """One version as it was written; reached from its document."""
+
+    view_codes = READERS
+    fields = [
+        "version",
+        "status",
+        "title",
+        "shown_text",
+        "collection",
+        "source_type",
+        "entity_ref",
+        "tags",
+        "audience",
+        "effective_from",
+        "expires_at",
+        "author",
+        "created_at",
+        "live_from",
+        "live_until",
+    ]
+    readonly_fields = fields
+    list_display = ["title", "version", "status", "created_at"]
+
+    def has_module_permission(self, request: HttpRequest) -> bool:
+        return False
+
+    @admin.display(description=_("正文"))
+    def shown_text(self, version: DocumentVersion) -> Any:
+        return as_paragraphs(version.source_text)
+
+
+@admin.register(IndexJob)
+class IndexJobAdmin(TenantAdmin):
+    view_codes = READERS
+    list_display = [
+        "__str__",
+        "document_title",
+        "version",
+        "state",
+        "requested_by",
+        labelled("created_at", _("提交时间")),
+    ]
+    list_filter = ["status"]
+    list_select_related = ["document_version", "requested_by"]
+    fields = [
+        "document_title",
+        "version",
+        "state",
+        "progress",
+        labelled("attempts", _("尝试次数")),
+        labelled("error_code", _("错误代码")),
+        labelled("error_message", _("原因")),
+        "requested_by",
+        labelled("created_at", _("提交时间")),
+        labelled("started_at", _("开始时间")),
+        labelled("finished_at", _("结束时间")),
+    ]
+    readonly_fields = fields
+
+    @admin.display(description=_("文档"))
+    def document_title(self, job: IndexJob) -> str:
+        return job.document_version.title
+
+    @admin.display(description=_("版本"))
+    def version(self, job: IndexJob) -> int:
+        return job.document_version.version
+
+    @admin.display(description=_("状态"), ordering="status")
+    def state(self, job: IndexJob) -> str:
+        return job_in_words(job)
+
+    @admin.display(description=_("进度"))
+    def progress(self, job: IndexJob) -> str:
+        return f"{job.chunks_done}/{job.chunks_total}"
