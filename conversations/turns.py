@@ -25,6 +25,7 @@ logger = logging.getLogger(__name__)
 MAX_FRESH_RUNS = 3
 # Seconds before the first repeat; doubled each time.
 BACKOFF_SECONDS = 5
+_OUT_OF_ORDER = "暂时无法回答 / No answer can be given at the moment."
 
 
 class KnowledgeChanged(errors.Failure):
@@ -94,7 +95,7 @@ def _settle(run: AgentRun) -> None:
         raise
     except Exception:
         logger.exception("turn broke", extra={"run": run.pk})
-        _settle_failure(run, errors.Unavailable("内部错误，稍后重试 / Something went wrong here.", code="INTERNAL"))
+        _settle_failure(run, errors.Unavailable(_OUT_OF_ORDER, code="INTERNAL"))
 
 
 def _answer(run: AgentRun) -> None:
@@ -134,8 +135,12 @@ def _settle_failure(run: AgentRun, failure: errors.Failure) -> None:
     elif isinstance(failure, errors.Unauthenticated):
         commit(_end, run, JobStatus.CANCELLED, ScopeEnded())
     elif isinstance(failure, errors.Unavailable) and run.attempts < settings.MAX_ATTEMPTS:
-        seconds = BACKOFF_SECONDS * 2 ** (run.attempts - 1)
+        seconds = max(BACKOFF_SECONDS * 2 ** (run.attempts - 1), failure.retry_after or 0)
         run.retry_later(code=failure.code, message=failure.message, seconds=seconds)
+    elif isinstance(failure, errors.Broken):
+        # What is wrong with the installation is for the log; the customer can do nothing about it.
+        logger.error("turn cannot work", extra={"run": run.pk, "code": failure.code}, exc_info=failure)
+        commit(_end, run, JobStatus.FAILED, errors.Failure(_OUT_OF_ORDER, code=failure.code))
     else:
         commit(_end, run, JobStatus.FAILED, failure)
 
