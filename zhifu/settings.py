@@ -259,6 +259,13 @@ SPECTACULAR_SETTINGS = {
     "REDOC_DIST": "SIDECAR",
     "COMPONENT_SPLIT_REQUEST": True,
     "ENUM_GENERATE_CHOICE_DESCRIPTION": False,
+    # Fields called `status` of different kinds would otherwise get names made of hashes.
+    "ENUM_NAME_OVERRIDES": {
+        "JobStatus": "zhifu.jobs.JobStatus",
+        "DocumentStatus": "knowledge.models.DocumentStatus",
+        "VersionStatus": "knowledge.models.VersionStatus",
+        "ConversationStatus": "conversations.models.ConversationStatus",
+    },
 }
 DATA_UPLOAD_MAX_MEMORY_SIZE = 5 * 1024 * 1024
 
