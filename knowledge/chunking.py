@@ -13,11 +13,11 @@ CHUNK_OVERLAP = 50
 MAX_CHUNKS = 64
 
 # Coarse to fine. Punctuation of one weight is one separator, so that "？" cuts as readily as "。". Closing quotes
-# belong to their sentence; a full stop ends one only before a blank ("3.5" and "v1.2" stay whole).
+# and blanks belong to the sentence before them; a full stop ends one only before a blank ("3.5" and "v1.2" stay whole).
 _SEPARATORS = [
     r"(?:\r?\n[ \t\u3000]*){2,}",
     r"\r?\n|\r|\u2028|\u2029",
-    r"(?:[。！？!?…]+|\.(?=\s))[”’」』）)\"]*",
+    r"(?:[。！？!?…]+|\.(?=\s))[”’」』）)\"]*[ \t\u3000]*",
     r"[；;]",
     r"[，,、：:]",
     r"\s",

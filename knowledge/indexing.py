@@ -10,7 +10,6 @@ from collections.abc import Iterator
 from typing import Any
 
 from django.conf import settings
-from django.contrib.auth import get_user_model
 from django.contrib.auth.models import AnonymousUser
 from django.db.models import Exists, OuterRef
 
@@ -145,7 +144,23 @@ def _write(job: IndexJob, target: IndexTarget, batch: list[KnowledgeChunk]) -> N
 
 
 def _row(job: IndexJob, chunk: KnowledgeChunk, vector: Any) -> vectors.VectorRow:
-    raise NotImplementedError
+    document, version = job.document, job.document_version
+    return vectors.VectorRow(
+        tenant=document.tenant_id,
+        store=document.store_id,
+        document=document.pk,
+        version=version.version,
+        build=job.build,
+        position=chunk.position,
+        collection=version.collection,
+        source_type=version.source_type,
+        audience=version.audience,
+        entity_ref=version.entity_ref,
+        tags=tuple(version.tags),
+        updated_at=int(time.time()),
+        text=chunk.text,
+        vector=vector,
+    )
 
 
 def _check_still_wanted(job: IndexJob) -> None:
@@ -153,7 +168,7 @@ def _check_still_wanted(job: IndexJob) -> None:
     document = job.document
     try:
         # Read again each time: the person may have been switched off since the job was loaded.
-        requested_by = get_user_model().objects.filter(pk=job.requested_by_id).first()
+        requested_by = IndexJob.objects.select_related("requested_by").get(pk=job.pk).requested_by
         scope = credentials.staff_scope(requested_by or AnonymousUser())
         scope.require("knowledge:publish")
     except Failure as failure:

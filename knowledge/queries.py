@@ -72,7 +72,8 @@ def get_version(scope: Scope, public_id: UUID, version: int) -> DocumentVersion:
 
 def newest_version(document: KnowledgeDocument) -> DocumentVersion:
     """Return what was written into `document` last; every document has a version from its first moment."""
-    return document.versions.select_related("author").latest("version")
+    newest: DocumentVersion = document.versions.select_related("author").latest("version")
+    return newest
 
 
 def index_jobs(scope: Scope) -> QuerySet[IndexJob]:

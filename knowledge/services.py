@@ -251,7 +251,8 @@ def _cancel(job: IndexJob, code: str, message: str) -> None:
 
 
 def _job_that_published(version: DocumentVersion) -> IndexJob:
-    return version.jobs.filter(status=JobStatus.COMPLETED).latest("pk")
+    job: IndexJob = version.jobs.filter(status=JobStatus.COMPLETED).latest("pk")
+    return job
 
 
 def _enqueue(scope: Scope, document: KnowledgeDocument, version: DocumentVersion) -> IndexJob:
