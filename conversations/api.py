@@ -54,7 +54,11 @@ class OneConversation(CustomerView):
 
 
 class Messages(CustomerView):
-    @extend_schema(parameters=[serializers.MessageQuery], responses=_answers(200, serializers.MessagePage, 400, 404))
+    @extend_schema(
+        operation_id="conversations_messages_list",
+        parameters=[serializers.MessageQuery],
+        responses=_answers(200, serializers.MessagePage, 400, 404),
+    )
     def get(self, request: Request, conversation: UUID) -> Response:
         """Messages in order: questions with the state of their run, answers with their sources."""
         wanted = serializers.MessageQuery(data=request.query_params.dict())

@@ -76,12 +76,13 @@ def test_sixteen_threads_post_to_one_conversation_while_two_workers_answer(shop:
 @pytest.mark.django_db(transaction=True)
 def test_the_same_client_message_id_from_eight_threads_is_one_message(shop: Shop) -> None:
     conversation = begin(shop)
-    body = {"text": "你好", "client_message_id": "once"}
-    replies = _at_once(
-        8, lambda _number: shop.shopper.post(f"{CONVERSATIONS}/{conversation}/messages", body).json()["message"]["id"]
-    )
-    assert len(set(replies)) == 1
-    assert Message.objects.count() == len(runs(conversation)) == 1
+    address = f"{CONVERSATIONS}/{conversation}/messages"
+    for number in range(1, 5):
+        body = {"text": "你好", "client_message_id": f"id-{number}"}
+        accepted = _at_once(8, lambda _, body=body: shop.shopper.post(address, body).json()["message"])
+        assert {message["sequence"] for message in accepted} == {number}
+    assert Message.objects.count() == 4
+    assert len(runs(conversation)) == 1
 
 
 @pytest.mark.django_db(transaction=True)

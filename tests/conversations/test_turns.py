@@ -23,6 +23,7 @@ from tests.conversations.talking import (
 )
 from tests.factories import Shop
 from tests.knowledge.publishing import publish, publish_newest, revise, revoke
+from tests.servers import free_port
 from zhifu import errors, faults, sweeping
 from zhifu.jobs import JobStatus
 from zhifu.transactions import database_now
@@ -217,6 +218,48 @@ def test_a_run_that_outlived_its_attempts_fails_visibly_and_gives_way(shop: Shop
     assert talk(shop, conversation)[0]["run"]["error_message"]
     assert second.status == JobStatus.QUEUED
     assert_promises_kept()
+
+
+def test_a_model_that_is_down_is_asked_again_later(shop: Shop, settings: object) -> None:
+    settings.CHAT_MODEL, settings.CHAT_BASE_URL = "some-model", f"http://127.0.0.1:{free_port()}/v1"
+    conversation = begin(shop)
+    say(shop, conversation, "你好")
+    turns.run_turn(runs(conversation)[0].pk)
+    (run,) = runs(conversation)
+    assert (run.status, run.error_code) == (JobStatus.QUEUED, "MODEL_UNAVAILABLE")
+    assert run.run_after > database_now()
+    turns.run_turn(run.pk)
+    assert runs(conversation)[0].attempts == 1, "its time has not come"
+
+    settings.CHAT_MODEL = "offline"
+    work(conversation)
+    (run,) = runs(conversation)
+    assert (run.status, run.error_code, run.error_message, run.attempts) == (JobStatus.COMPLETED, "", "", 2)
+    assert len(answers(shop, conversation)) == 1
+    assert_promises_kept()
+
+
+def test_a_model_that_stays_down_ends_in_a_visible_failure(shop: Shop, settings: object) -> None:
+    settings.CHAT_MODEL, settings.CHAT_BASE_URL = "some-model", f"http://127.0.0.1:{free_port()}/v1"
+    conversation = begin(shop)
+    say(shop, conversation, "第一")
+    say(shop, conversation, "第二")
+    work(conversation)
+    for run in runs(conversation):
+        assert (run.status, run.error_code) == (JobStatus.FAILED, "MODEL_UNAVAILABLE")
+        assert run.attempts == UsageRecord.objects.filter(subject_id=run.pk).count() == settings.MAX_ATTEMPTS
+    assert all(message["run"]["error_message"] for message in talk(shop, conversation))
+    assert_promises_kept()
+
+
+def test_a_model_that_refuses_is_not_asked_again(shop: Shop, settings: object) -> None:
+    settings.CHAT_MODEL, settings.CHAT_BASE_URL = "some-model", ""
+    conversation = begin(shop)
+    say(shop, conversation, "你好")
+    turns.run_turn(runs(conversation)[0].pk)
+    (question,) = talk(shop, conversation)
+    assert (question["run"]["status"], question["run"]["error_code"]) == ("FAILED", "MODEL_UNAVAILABLE")
+    assert "ZHIFU" not in question["run"]["error_message"], "settings are not the customer's business"
 
 
 def test_something_unforeseen_is_tried_again_and_then_shown(shop: Shop, settings: object) -> None:
