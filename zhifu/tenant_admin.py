@@ -109,7 +109,12 @@ class ScopedPermissions:
         return super().get_object(request, object_id)  # type: ignore[misc]  # of the ModelAdmin this is mixed into
 
     def get_object(self, request: HttpRequest, object_id: str, from_field: str | None = None) -> Any:
-        """Return the row. Raises Http404, the same for a foreign id as for an unknown one."""
+        """Return the row. Raises Http404, the same for a foreign id as for an unknown one.
+
+        Who may not see the screen is told so before any id is looked up: no answer says whether it exists.
+        """
+        if not self.has_view_permission(request):
+            raise PermissionDenied
         row = super().get_object(request, object_id, from_field)  # type: ignore[misc]  # as in find
         if row is None:
             raise Http404
