@@ -12,6 +12,7 @@ from django.contrib import messages
 from django.contrib.admin import RelatedFieldListFilter
 from django.contrib.admin.utils import quote, unquote
 from django.core.exceptions import FieldDoesNotExist, PermissionDenied, ValidationError
+from django.db import IntegrityError, transaction
 from django.db.models import Model, QuerySet
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
 from django.template.response import TemplateResponse
@@ -24,7 +25,7 @@ from unfold.decorators import action
 
 from zhifu.admin_site import scope_of_user, scope_or_none
 from zhifu.audit import recorded
-from zhifu.errors import Failure
+from zhifu.errors import Conflict, Failure
 from zhifu.scope import Scope, ScopedQuerySet
 
 # Whoever sets up an organisation: a tenant's admin for its own, platform staff for all.
@@ -66,10 +67,13 @@ class ScopedForm(forms.ModelForm):  # type: ignore[type-arg]  # generic only in 
             self.add_error(field if field in self.fields else None, self.refusal.message)
         return cleaned
 
-    def validate_constraints(self) -> None:
+    def validate_unique(self) -> None:
         """Check every constraint, also those that name the tenant, which is no field of the form."""
+        super().validate_unique()
+        if self.errors:
+            return
         try:
-            self.instance.validate_constraints(exclude=set(self.errors))
+            self.instance.validate_constraints()
         except ValidationError as error:
             self.add_error(None, error)
 
@@ -197,7 +201,11 @@ class TenantAdmin(ScopedPermissions, ModelAdmin):  # type: ignore[misc]  # unfol
     def save_model(self, request: HttpRequest, obj: Any, form: Any, change: bool) -> None:
         name = self.opts.model_name
         with recorded(scope_of_user(request), f"{name}.{'change' if change else 'add'}", name) as entry:
-            super().save_model(request, obj, form, change)
+            try:
+                with transaction.atomic():
+                    super().save_model(request, obj, form, change)
+            except IntegrityError as error:
+                raise Conflict("刚刚有人保存了同名的记录 / Somebody has just saved one of the same name.") from error
             entry.object_id = str(obj.pk)
 
     def get_actions_detail(self, request: HttpRequest, object_id: str) -> list[Any]:
