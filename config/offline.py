@@ -1,0 +1,190 @@
+"""The built-in chat model: extractive, without network or weights.
+
+It reads what any model reads, the tools offered and their results, and nothing else of the product. Asked a
+question it searches; given passages it answers with the sentence that shares most with the question and the one
+after it, word for word, each followed by its marker; given nothing that fits, it says so.
+"""
+
+import json
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import zip_longest
+from typing import Any
+
+from config import wording
+from config.model_reply import ModelReply, RawCall, estimate_reply, estimate_request
+
+_SEARCH = "search_knowledge"
+_LONGEST_QUERY = 2000
+# More than this share of the question must be in a passage, or it is about something else.
+_FITS_ABOVE = 0.5
+# What the title, or a heading or question just above, lends to the sentence under it.
+_LENT = 0.7
+
+_NOTHING = {
+    "zh": "已发布的资料里没有相关内容。",
+    "en": "This is not in the published material.",
+}
+_FAILED = {
+    "zh": "暂时查不到资料，请稍后再试。",
+    "en": "The material cannot be looked up right now; please try again later.",
+}
+_FOREIGN = {
+    "zh": "以下是已发布资料的原文：",
+    "en": "The published material says:",
+}
+
+_LATIN = re.compile("[a-zA-Z]")
+# Words of asking, which say nothing about what is asked.
+_ASKING = re.compile(
+    "请问|麻烦|你好|您好|谢谢|一下|怎么样|怎么办|怎么|怎样|如何|什么时候|什么|哪里|哪些|哪个|为什么|多少钱|多少|多久|多长时间"
+    "|几天|几个|是不是|能不能|可不可以|有没有|可以|能否|是否|应该|需要|我们|你们|我的|我想|我要|我|你|您|吗|呢|吧|啊|的|了|是|有|在"
+)
+# How lists of questions and answers name the answer.
+_LABEL = re.compile(r"^(?:答|A)\s*[:：]\s*")
+# Markup and markers in a passage are somebody's text; quoted, they would read as the model's own.
+_MARKUP = re.compile(r"<[/|｜‖!a-zA-Z]|[\[【]{1,2}\s*(?:K\d|TOOL)|```")
+
+
+@dataclass(frozen=True)
+class _Passage:
+    marker: str
+    title: str
+    text: str
+
+
+@dataclass(frozen=True)
+class _Asked:
+    """What of the question must be found: its words, and its unbroken runs of Chinese."""
+
+    words: frozenset[str]
+    runs: tuple[str, ...]
+
+    def share_in(self, present: set[str]) -> float:
+        """Return how much of it is in `present`: a word weighs as much as two characters."""
+        whole = 2 * len(self.words) + sum(len(run) for run in self.runs)
+        found = 2 * len(self.words & present) + sum(_covered(run, present) for run in self.runs)
+        return found / whole if whole else 0.0
+
+
+@dataclass(frozen=True)
+class _Quote:
+    """Neighbouring sentences of a passage, and how well the first one answers."""
+
+    passage: _Passage
+    sentences: tuple[str, ...]
+    fit: float = 0.0
+
+    def __str__(self) -> str:
+        return "\n".join(f"{sentence}[{self.passage.marker}]" for sentence in self.sentences)
+
+
+def complete(messages: list[dict[str, Any]], tools: list[dict[str, Any]]) -> ModelReply:
+    """Return a call of the search tool, or the answer once there are results."""
+    question, results = _read(messages)
+    if not results and any(tool["function"]["name"] == _SEARCH for tool in tools):
+        arguments = json.dumps({"query": question[:_LONGEST_QUERY]}, ensure_ascii=False)
+        reply = ModelReply(content="", tool_calls=[RawCall("", _SEARCH, arguments)])
+    else:
+        reply = ModelReply(content=_answer(question, results))
+    return ModelReply(
+        content=reply.content,
+        tool_calls=reply.tool_calls,
+        input_tokens=estimate_request(messages, tools),
+        output_tokens=estimate_reply(reply),
+    )
+
+
+def _read(messages: list[dict[str, Any]]) -> tuple[str, list[dict[str, Any]]]:
+    """Return the question, the last one before any tool result, and the results."""
+    question, results = "", []
+    for message in messages:
+        if message["role"] == "tool":
+            results.append(json.loads(message["content"]))
+        elif message["role"] == "user" and not results:
+            question = message["content"]
+    return question, results
+
+
+def _answer(question: str, results: list[dict[str, Any]]) -> str:
+    language = "en" if _LATIN.search(question) and not wording.CJK.search(question) else "zh"
+    passages = [
+        _Passage(found["marker"], found["title"], found["snippet"])
+        for result in results
+        for found in result.get("results", ())
+    ]
+    if not passages and all("error" in result for result in results):
+        return _FAILED[language]
+    quote = _best(question, passages)
+    if quote is not None:
+        return str(quote)
+    quote = _foreign(question, passages)
+    return _NOTHING[language] if quote is None else f"{_FOREIGN[language]}\n{quote}"
+
+
+def _best(question: str, passages: list[_Passage]) -> _Quote | None:
+    """Return the sentence that shares most with the question; ties go to the better passage."""
+    asked = _asked(question)
+    quotes = [
+        quote
+        for passage in passages
+        if asked.share_in(wording.features(f"{passage.title}\n{passage.text}")) > _FITS_ABOVE
+        for quote in _quotes(asked, passage)
+    ]
+    return max(quotes, key=lambda quote: quote.fit, default=None)
+
+
+def _quotes(asked: _Asked, passage: _Passage) -> Iterator[_Quote]:
+    title = wording.features(passage.title)
+    above = title
+    sentences = _sentences(passage.text)
+    for sentence, following in zip_longest(sentences, sentences[1:], fillvalue=""):
+        own = wording.features(sentence)
+        if _is_heading(sentence):
+            above = title | own
+        elif not _MARKUP.search(sentence):
+            fit = (1 - _LENT) * asked.share_in(own) + _LENT * asked.share_in(own | above)
+            yield _Quote(passage, _with_following(sentence, following), fit)
+
+
+def _with_following(sentence: str, following: str) -> tuple[str, ...]:
+    if not following or _is_heading(following) or _MARKUP.search(following):
+        return (sentence,)
+    return (sentence, following)
+
+
+def _foreign(question: str, passages: list[_Passage]) -> _Quote | None:
+    """Return the start of the best passage when its words and the question's cannot be compared.
+
+    A passage in the question's own script that comes near says that the material speaks of other things.
+    """
+    asked, is_chinese = _asked(question), bool(wording.CJK.search(question))
+    comparable = [passage for passage in passages if bool(wording.CJK.search(passage.text)) == is_chinese]
+    if not passages or passages[0] in comparable:
+        return None
+    if any(asked.share_in(wording.features(f"{passage.title}\n{passage.text}")) for passage in comparable):
+        return None
+    return next(_quotes(asked, passages[0]), None)
+
+
+def _sentences(text: str) -> list[str]:
+    """Return the sentences of `text`, each a literal part of it, without the label of an answer."""
+    labelled = (_LABEL.sub("", sentence) for sentence in wording.sentences(text))
+    return [sentence for sentence in labelled if sentence]
+
+
+def _is_heading(sentence: str) -> bool:
+    """Say whether a sentence only announces what follows: a question, a heading, a label."""
+    return sentence.startswith("#") or sentence[-1] in "?？:：" or not wording.features(sentence)
+
+
+def _asked(question: str) -> _Asked:
+    telling = _ASKING.sub(" ", question.lower())
+    return _Asked(frozenset(wording.words(telling)), tuple(run for run in wording.CJK.findall(telling) if len(run) > 1))
+
+
+def _covered(run: str, present: set[str]) -> int:
+    """Return how many characters of `run` are part of a pair in `present`."""
+    hits = [pair in present for pair in wording.pairs(run)]
+    return sum(before or after for before, after in zip([False, *hits], [*hits, False], strict=True))
