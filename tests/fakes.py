@@ -15,6 +15,7 @@ class HashingEncoder:
     revision = "1"
     dimension = DIMENSION
     max_tokens = 512
+    batch_tokens = 8192
     threshold = 0.2
 
     def encode(self, texts: list[str], kind: str) -> np.ndarray:

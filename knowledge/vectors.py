@@ -1,0 +1,394 @@
+"""Milvus: the only module that speaks to it.
+
+A copy of what MySQL holds, as rows under `tenant:document:version:position:build`. Filters are made of integers and
+whitelisted words, never of strings from people. Dense and keyword are two plain searches with the same filter:
+pymilvus' hybrid_search silently ignores filters. Every call has a timeout; the client is made on first use, one per
+process and address. Everything that goes wrong is Unavailable (MILVUS_UNAVAILABLE) or DimensionMismatch.
+"""
+
+import hashlib
+import os
+import re
+import threading
+import time
+import unicodedata
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from django.conf import settings
+from numpy.typing import NDArray
+from pymilvus import DataType, Function, FunctionType, MilvusClient, MilvusException
+
+from knowledge import milvus_child
+from knowledge.models import Audience, IndexTarget
+from zhifu.errors import DimensionMismatch, Unavailable
+
+# Bytes, as a Milvus server counts: 4 per character of a passage with its title.
+_TEXT_BYTES = 8192
+_WORD_BYTES = 80
+_MAX_TAGS = 20
+_BUILD = re.compile(r"[0-9]+-[0-9a-f]*")
+_NO_COLLECTION, _NOT_LOADED = 100, 101
+
+Vector = NDArray[np.float32]
+
+
+@dataclass(frozen=True)
+class VectorRow:
+    """A chunk as Milvus holds it. `updated_at` in epoch seconds; `text` feeds the keyword search and is never shown."""
+
+    tenant: int
+    store: int
+    document: int
+    version: int
+    build: str
+    position: int
+    collection: str
+    source_type: str
+    audience: str
+    entity_ref: str
+    tags: tuple[str, ...]
+    updated_at: int
+    text: str
+    vector: Vector
+
+    @property
+    def id(self) -> str:
+        return f"{self.tenant}:{self.document}:{self.version}:{self.position}:{self.build}"
+
+
+@dataclass(frozen=True)
+class Where:
+    """What a search may see; the same for both legs."""
+
+    tenant_id: int
+    store_id: int
+    customers_only: bool
+
+    @property
+    def expression(self) -> str:
+        audiences = [Audience.CUSTOMER] if self.customers_only else list(Audience)
+        words = ", ".join(f'"{audience.value}"' for audience in audiences)
+        return f"tenant == {self.tenant_id:d} and store == {self.store_id:d} and audience in [{words}]"
+
+
+@dataclass(frozen=True)
+class Hit:
+    """A chunk that an index proposes: which, its cosine with the query, and the leg's own score (higher is better)."""
+
+    document_id: int
+    version: int
+    build: str
+    position: int
+    cosine: float
+    score: float
+
+
+def ensure_collection(target: IndexTarget) -> None:
+    """Make the target's physical collection unless it is there; safe when several do it at once.
+
+    Raises DimensionMismatch when it is there with another dimension.
+    """
+    timeout = settings.MILVUS_WRITE_TIMEOUT_SECONDS
+    name = target.physical_name
+    if not _call(lambda client: client.has_collection(name, timeout=timeout), timeout):
+        try:
+            _call(lambda client: _create(client, target, timeout), timeout)
+        except Unavailable:
+            # Somebody else may have made it meanwhile.
+            if not _call(lambda client: client.has_collection(name, timeout=timeout), timeout):
+                raise
+    described = _call(lambda client: client.describe_collection(name, timeout=timeout), timeout)
+    held = next(field["params"]["dim"] for field in described["fields"] if field["name"] == "dense")
+    if int(held) != target.dimension:
+        raise _wrong_dimension(target, int(held))
+
+
+def upsert(target: IndexTarget, rows: Sequence[VectorRow], *, deadline: float) -> None:
+    """Write rows, replacing those of the same id. `deadline` is a moment of time.monotonic().
+
+    Raises DimensionMismatch for a vector of another dimension than the target's.
+    """
+    # The same id twice in one call: some servers keep both, some refuse.
+    data = list({row.id: _as_data(target, row) for row in rows}.values())
+    timeout = min(settings.MILVUS_WRITE_TIMEOUT_SECONDS, deadline - time.monotonic())
+    _on_loaded(target, lambda client: client.upsert(target.physical_name, data, timeout=timeout), timeout)
+
+
+def finish_writing(target: IndexTarget) -> None:
+    """Seal what was written, on milvus-lite: its unsealed rows are slow to search. A server does this by itself and
+    limits how often it may be asked."""
+    timeout = settings.MILVUS_WRITE_TIMEOUT_SECONDS
+
+    def seal(client: MilvusClient) -> None:
+        if "lite" in client.get_server_version(timeout=timeout):
+            client.flush(target.physical_name, timeout=timeout)
+
+    _call(seal, timeout)
+
+
+def remove_builds(target: IndexTarget, *, tenant_id: int, document_id: int, builds: Sequence[str]) -> None:
+    """Remove the rows of exactly these builds of a document."""
+    if not builds:
+        return
+    where = _of_builds(tenant_id, document_id, builds)
+    timeout = settings.MILVUS_WRITE_TIMEOUT_SECONDS
+    _on_loaded(
+        target, lambda client: client.delete(target.physical_name, filter=where, timeout=timeout), timeout, missing={}
+    )
+
+
+def count_build(target: IndexTarget, *, tenant_id: int, document_id: int, build: str) -> int:
+    """Return how many rows of a build the target holds."""
+    where = _of_builds(tenant_id, document_id, [build])
+    timeout = settings.MILVUS_WRITE_TIMEOUT_SECONDS
+    counted = _on_loaded(
+        target,
+        lambda client: client.query(
+            target.physical_name,
+            filter=where,
+            output_fields=["count(*)"],
+            consistency_level="Strong",
+            timeout=timeout,
+        ),
+        timeout,
+        missing=[{"count(*)": 0}],
+    )
+    return int(counted[0]["count(*)"])
+
+
+def drop_collection(target: IndexTarget) -> None:
+    """Drop the target's physical collection, if it is there."""
+    timeout = settings.MILVUS_WRITE_TIMEOUT_SECONDS
+    _call(lambda client: client.drop_collection(target.physical_name, timeout=timeout), timeout)
+
+
+def ping() -> None:
+    """Ask the server something. Raises Unavailable when it does not answer."""
+    timeout = settings.MILVUS_TIMEOUT_SECONDS
+    _call(lambda client: client.list_collections(timeout=timeout), timeout)
+
+
+def dense_search(target: IndexTarget, vector: Vector, where: Where, *, limit: int, timeout: float) -> list[Hit]:
+    """Return the chunks nearest to `vector`, nearest first; none when the collection does not exist.
+
+    Raises DimensionMismatch when the vector is not of the target's dimension.
+    """
+    _check_dimension(target, vector)
+    found = _search(target, _DENSE, vector.tolist(), where, limit, timeout)
+    return [_hit(row, cosine=float(row["distance"]), score=float(row["distance"])) for row in found]
+
+
+def keyword_search(
+    target: IndexTarget, text: str, vector: Vector, where: Where, *, limit: int, timeout: float
+) -> list[Hit]:
+    """Return the chunks that share words with `text`, by BM25, best first, each with its cosine with `vector`."""
+    _check_dimension(target, vector)
+    words = keyword_form(text)
+    if not any(character.isalnum() for character in words):
+        return []
+    found = _search(target, _KEYWORD, words, where, limit, timeout)
+    # milvus-lite gives BM25 as a negative distance.
+    return [
+        _hit(row, cosine=_cosine(vector, row["entity"]["dense"]), score=abs(float(row["distance"]))) for row in found
+    ]
+
+
+def keyword_form(text: str) -> str:
+    """Return `text` as the keyword search compares it: width and case do not count."""
+    return unicodedata.normalize("NFKC", text).casefold()
+
+
+def address() -> str:
+    """Return the URL of the vector store. Raises Unavailable when the embedded one does not come up."""
+    return _address(settings.MILVUS_TIMEOUT_SECONDS)
+
+
+# --- Rows, filters ---
+def _as_data(target: IndexTarget, row: VectorRow) -> dict[str, Any]:
+    _check_dimension(target, row.vector)
+    return {
+        "id": row.id,
+        "tenant": row.tenant,
+        "store": row.store,
+        "document": row.document,
+        "version": row.version,
+        "build": _fitting(row.build, _WORD_BYTES),
+        "position": row.position,
+        "collection": _fitting(row.collection, _WORD_BYTES),
+        "source_type": _fitting(row.source_type, _WORD_BYTES),
+        "audience": _fitting(row.audience, _WORD_BYTES),
+        "entity": hashed(row.entity_ref),
+        "tags": [hashed(tag) for tag in row.tags],
+        "updated_at": row.updated_at,
+        "text": _fitting(keyword_form(row.text), _TEXT_BYTES),
+        "dense": row.vector,
+    }
+
+
+def hashed(text: str) -> int:
+    """Return the signed 64-bit number that stands for a tag or entity in Milvus; verification compares the strings."""
+    return int.from_bytes(hashlib.sha256(text.encode()).digest()[:8], "big", signed=True) if text else 0
+
+
+def _fitting(text: str, size: int) -> str:
+    """Return `text` cut to `size` bytes of UTF-8: a server counts bytes, milvus-lite characters."""
+    return text.encode()[:size].decode(errors="ignore")
+
+
+def _of_builds(tenant_id: int, document_id: int, builds: Sequence[str]) -> str:
+    for build in builds:
+        if not _BUILD.fullmatch(build):
+            raise ValueError(f"not a build: {build!r}")
+    words = ", ".join(f'"{build}"' for build in builds)
+    return f"tenant == {tenant_id:d} and document == {document_id:d} and build in [{words}]"
+
+
+def _check_dimension(target: IndexTarget, vector: Vector) -> None:
+    if vector.shape != (target.dimension,):
+        raise _wrong_dimension(target, vector.shape[-1] if vector.ndim else 0)
+
+
+def _wrong_dimension(target: IndexTarget, found: int) -> DimensionMismatch:
+    return DimensionMismatch(
+        "向量维度与索引不符 / A vector has another dimension than its index.",
+        collection=target.collection,
+        index_dimension=target.dimension,
+        found_dimension=found,
+    )
+
+
+def _create(client: MilvusClient, target: IndexTarget, timeout: float) -> None:
+    schema = MilvusClient.create_schema(auto_id=False)
+    schema.add_field("id", DataType.VARCHAR, is_primary=True, max_length=200)
+    schema.add_field("tenant", DataType.INT64, is_partition_key=True)
+    for number in ("store", "document", "version", "position", "entity", "updated_at"):
+        schema.add_field(number, DataType.INT64)
+    for word in ("build", "collection", "source_type", "audience"):
+        schema.add_field(word, DataType.VARCHAR, max_length=_WORD_BYTES)
+    schema.add_field("tags", DataType.ARRAY, element_type=DataType.INT64, max_capacity=_MAX_TAGS)
+    jieba = {"tokenizer": "jieba"}
+    schema.add_field("text", DataType.VARCHAR, max_length=_TEXT_BYTES, enable_analyzer=True, analyzer_params=jieba)
+    schema.add_field("dense", DataType.FLOAT_VECTOR, dim=target.dimension)
+    schema.add_field("sparse", DataType.SPARSE_FLOAT_VECTOR)
+    bm25 = Function(
+        name="bm25", function_type=FunctionType.BM25, input_field_names=["text"], output_field_names=["sparse"]
+    )
+    schema.add_function(bm25)
+    indexes = client.prepare_index_params()
+    indexes.add_index("dense", index_type="AUTOINDEX", metric_type="COSINE")
+    indexes.add_index("sparse", index_type="SPARSE_INVERTED_INDEX", metric_type="BM25")
+    client.create_collection(
+        target.physical_name, schema=schema, index_params=indexes, consistency_level="Strong", timeout=timeout
+    )
+
+
+# --- Searching ---
+@dataclass(frozen=True)
+class _Leg:
+    field: str
+    metric: str
+    output: tuple[str, ...]
+
+
+_WHICH = ("document", "version", "build", "position")
+_DENSE = _Leg("dense", "COSINE", _WHICH)
+_KEYWORD = _Leg("sparse", "BM25", (*_WHICH, "dense"))
+
+
+def _search(
+    target: IndexTarget, leg: _Leg, query: Any, where: Where, limit: int, timeout: float
+) -> list[dict[str, Any]]:
+    def ask(client: MilvusClient) -> Any:
+        return client.search(
+            target.physical_name,
+            data=[query],
+            anns_field=leg.field,
+            filter=where.expression,
+            limit=limit,
+            output_fields=list(leg.output),
+            search_params={"metric_type": leg.metric},
+            timeout=timeout,
+        )
+
+    return list(_on_loaded(target, ask, timeout, missing=[[]])[0])
+
+
+def _hit(row: dict[str, Any], *, cosine: float, score: float) -> Hit:
+    entity = row["entity"]
+    return Hit(
+        document_id=entity["document"],
+        version=entity["version"],
+        build=entity["build"],
+        position=entity["position"],
+        cosine=cosine,
+        score=score,
+    )
+
+
+def _cosine(vector: Vector, other: Sequence[float]) -> float:
+    against = np.asarray(other, dtype=np.float32)
+    return float(vector @ against / (np.linalg.norm(vector) * np.linalg.norm(against)))
+
+
+# --- Calling ---
+_clients: dict[tuple[int, str], MilvusClient] = {}
+_connecting = threading.Lock()
+
+
+def _on_loaded(target: IndexTarget, ask: Callable[[MilvusClient], Any], timeout: float, *, missing: Any = None) -> Any:
+    """As _call, on a collection that a restarted server may not have loaded, or may not have: then `missing`."""
+    try:
+        return _call(ask, timeout)
+    except Unavailable as failure:
+        code = getattr(failure.__cause__, "code", None)
+        if code not in (_NO_COLLECTION, _NOT_LOADED):
+            raise
+        if not _call(lambda client: client.has_collection(target.physical_name, timeout=timeout), timeout):
+            if missing is None:
+                raise
+            return missing
+        _call(lambda client: client.load_collection(target.physical_name, timeout=timeout), timeout)
+        return _call(ask, timeout)
+
+
+def _call(ask: Callable[[MilvusClient], Any], timeout: float) -> Any:
+    """Run one call. Raises Unavailable for whatever pymilvus and grpc raise, with that as its cause; DimensionMismatch
+    for a vector that the physical collection refuses, whatever the target's row says."""
+    if timeout <= 0:
+        raise _unavailable()
+    client = _client(_address(timeout), timeout)
+    try:
+        return ask(client)
+    except Exception as error:
+        if "dimension" in str(error):
+            raise DimensionMismatch("向量维度与索引不符 / A vector has another dimension than its index.") from error
+        raise _unavailable() from error
+
+
+def _client(address: str, timeout: float) -> MilvusClient:
+    key = (os.getpid(), address)
+    known = _clients.get(key)
+    if known is not None:
+        return known
+    # One thread connects; the others wait for it no longer than they would have waited themselves.
+    if not _connecting.acquire(timeout=timeout):
+        raise _unavailable()
+    try:
+        if key not in _clients:
+            _clients[key] = MilvusClient(uri=address, token=settings.MILVUS_TOKEN, timeout=timeout)
+        return _clients[key]
+    except MilvusException as error:
+        raise _unavailable() from error
+    finally:
+        _connecting.release()
+
+
+def _address(timeout: float) -> str:
+    return settings.MILVUS_URL or milvus_child.url(timeout)
+
+
+def _unavailable() -> Unavailable:
+    return Unavailable("向量库暂不可用 / The vector store is not available.", code="MILVUS_UNAVAILABLE")
