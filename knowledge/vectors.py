@@ -29,8 +29,8 @@ from zhifu.errors import DimensionMismatch, Unavailable
 _TEXT_BYTES = 8192
 _WORD_BYTES = 80
 _MAX_TAGS = 20
-_BUILD = re.compile(r"[0-9]+-[0-9a-f]*")
-_NO_COLLECTION, _NOT_LOADED = 100, 101
+_BUILD = re.compile(r"[0-9a-f-]*")
+_NO_ANSWER, _NO_COLLECTION, _NOT_LOADED = 2, 100, 101
 
 Vector = NDArray[np.float32]
 
@@ -100,10 +100,7 @@ def ensure_collection(target: IndexTarget) -> None:
             # Somebody else may have made it meanwhile.
             if not _call(lambda client: client.has_collection(name, timeout=timeout), timeout):
                 raise
-    described = _call(lambda client: client.describe_collection(name, timeout=timeout), timeout)
-    held = next(field["params"]["dim"] for field in described["fields"] if field["name"] == "dense")
-    if int(held) != target.dimension:
-        raise _wrong_dimension(target, int(held))
+    _check_physical(target, timeout)
 
 
 def upsert(target: IndexTarget, rows: Sequence[VectorRow], *, deadline: float) -> None:
@@ -339,32 +336,43 @@ _connecting = threading.Lock()
 
 
 def _on_loaded(target: IndexTarget, ask: Callable[[MilvusClient], Any], timeout: float, *, missing: Any = None) -> Any:
-    """As _call, on a collection that a restarted server may not have loaded, or may not have: then `missing`."""
+    """As _call, on a collection that a restarted server may not have loaded, or may not have: then `missing`.
+
+    Raises DimensionMismatch when the physical collection is of another dimension than the target's row says.
+    """
     try:
         return _call(ask, timeout)
     except Unavailable as failure:
-        code = getattr(failure.__cause__, "code", None)
-        if code not in (_NO_COLLECTION, _NOT_LOADED):
+        code = getattr(failure.__cause__, "code", _NO_ANSWER)
+        # grpc's own errors have a method of that name.
+        if not isinstance(code, int) or code == _NO_ANSWER:
             raise
         if not _call(lambda client: client.has_collection(target.physical_name, timeout=timeout), timeout):
             if missing is None:
                 raise
             return missing
+        _check_physical(target, timeout)
+        if code not in (_NO_COLLECTION, _NOT_LOADED):
+            raise
         _call(lambda client: client.load_collection(target.physical_name, timeout=timeout), timeout)
         return _call(ask, timeout)
 
 
+def _check_physical(target: IndexTarget, timeout: float) -> None:
+    described = _call(lambda client: client.describe_collection(target.physical_name, timeout=timeout), timeout)
+    held = next(int(field["params"]["dim"]) for field in described["fields"] if field["name"] == "dense")
+    if held != target.dimension:
+        raise _wrong_dimension(target, held)
+
+
 def _call(ask: Callable[[MilvusClient], Any], timeout: float) -> Any:
-    """Run one call. Raises Unavailable for whatever pymilvus and grpc raise, with that as its cause; DimensionMismatch
-    for a vector that the physical collection refuses, whatever the target's row says."""
+    """Run one call. Raises Unavailable for whatever pymilvus and grpc raise, with that as its cause."""
     if timeout <= 0:
         raise _unavailable()
     client = _client(_address(timeout), timeout)
     try:
         return ask(client)
     except Exception as error:
-        if "dimension" in str(error):
-            raise DimensionMismatch("向量维度与索引不符 / A vector has another dimension than its index.") from error
         raise _unavailable() from error
 
 
