@@ -7,7 +7,6 @@ does not go live is named dead, and only then removed.
 import logging
 import time
 from collections.abc import Iterator
-from typing import Any
 
 from django.conf import settings
 from django.contrib.auth.models import AnonymousUser
@@ -136,14 +135,14 @@ def _write(job: IndexJob, target: IndexTarget, batch: list[KnowledgeChunk]) -> N
     found = embedding.embed(texts, Kind.PASSAGE, model=target.model, deadline=time.monotonic() + _EMBED_SECONDS)
     faults.point("index.after_embed")
     job.renew()
-    rows = [_row(job, chunk, vector) for chunk, vector in zip(batch, found, strict=True)]
+    rows = [_row(job, chunk, text, vector) for chunk, text, vector in zip(batch, texts, found, strict=True)]
     vectors.upsert(target, rows, deadline=time.monotonic() + settings.MILVUS_WRITE_TIMEOUT_SECONDS)
     faults.point("index.after_upsert")
     job.renew()
     job.write_held(chunks_done=job.chunks_done + len(batch))
 
 
-def _row(job: IndexJob, chunk: KnowledgeChunk, vector: Any) -> vectors.VectorRow:
+def _row(job: IndexJob, chunk: KnowledgeChunk, text: str, vector: vectors.Vector) -> vectors.VectorRow:
     document, version = job.document, job.document_version
     return vectors.VectorRow(
         tenant=document.tenant_id,
@@ -158,7 +157,7 @@ def _row(job: IndexJob, chunk: KnowledgeChunk, vector: Any) -> vectors.VectorRow
         entity_ref=version.entity_ref,
         tags=tuple(version.tags),
         updated_at=int(time.time()),
-        text=chunk.text,
+        text=text,
         vector=vector,
     )
 
@@ -204,8 +203,8 @@ def _flip(job: IndexJob, target: IndexTarget) -> None:
     if document.live_version is not None and version.version <= document.live_version:
         raise _Stopped(JobStatus.CANCELLED, "SUPERSEDED", "更新的版本已经上线 / A newer version has gone live.")
     _check_still_wanted(job)
-    faults.point("index.in_flip")
     _take_live(job, target, document, version)
+    faults.point("index.in_flip")
     queue.send("knowledge.remove_dead_builds")
 
 

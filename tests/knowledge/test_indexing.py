@@ -6,7 +6,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from django.conf import settings
+from django.conf import settings as product_settings
+from pytest_django.fixtures import Settings
 
 from knowledge import indexing, services, targets, vectors
 from knowledge.models import DeadBuild, IndexedVersion, IndexJob, IndexTarget, KnowledgeDocument
@@ -295,7 +296,7 @@ def test_while_the_embedder_fails_the_old_version_answers_and_the_job_says_why(
     job = start_publishing(shop, revise(shop, document, "键盘清洁", "新的。"))
     with monkeypatch.context() as patch:
         patch.setattr(HashingEncoder, "encode", embedder_fails)
-        for attempt in range(1, settings.MAX_ATTEMPTS + 1):
+        for attempt in range(1, product_settings.MAX_ATTEMPTS + 1):
             assert (reread(job).status, job.attempts) == ("QUEUED", attempt - 1)
             due_again(job)
             indexing.run_index_job(job.pk)
@@ -326,6 +327,51 @@ def test_a_vector_of_the_wrong_dimension_fails_the_job_at_once(shop: Shop, monke
     indexing.run_index_job(job.pk)
     assert (reread(job).status, job.error_code, job.attempts) == ("FAILED", "EMBEDDING_DIMENSION_MISMATCH", 1)
     assert_live(document, 1)
+
+
+def test_while_milvus_is_down_the_job_waits_and_finishes_when_it_is_back(shop: Shop, settings: Settings) -> None:
+    milvus_url = settings.MILVUS_URL
+    document = publish(shop, "键盘清洁", "旧的。")
+    old_build = document.live_build
+    job = start_publishing(shop, revise(shop, document, "键盘清洁", "新的。"))
+    settings.MILVUS_WRITE_TIMEOUT_SECONDS = 0.5
+    settings.MILVUS_URL = "http://127.0.0.1:1"
+    indexing.run_index_job(job.pk)
+    assert (reread(job).status, job.error_code) == ("QUEUED", "MILVUS_UNAVAILABLE")
+    document.refresh_from_db()
+    assert document.live_build == old_build
+    # What is dead stays named until Milvus can be told.
+    assert indexing.remove_dead_builds() == 0
+    assert DeadBuild.objects.filter(document_id=document.pk).exists()
+
+    settings.MILVUS_WRITE_TIMEOUT_SECONDS = 30.0
+    settings.MILVUS_URL = milvus_url
+    due_again(job)
+    indexing.run_index_job(job.pk)
+    assert_live(document, 2)
+    assert indexing.remove_dead_builds() >= 2
+    assert vectors_of(document, old_build) == 0
+
+
+def test_a_build_that_milvus_did_not_keep_never_goes_live(shop: Shop) -> None:
+    document = publish(shop, "键盘清洁", "旧的。")
+    job = start_publishing(shop, revise(shop, document, "键盘清洁", LONG))
+
+    def lose_vectors() -> None:
+        vectors.remove_builds(
+            targets.active_target("faq"),
+            tenant_id=document.tenant_id,
+            document_id=document.pk,
+            builds=[reread(job).build],
+        )
+
+    with faults.at("index.after_upsert", lose_vectors):
+        indexing.run_index_job(job.pk)
+    assert (reread(job).status, job.error_code) == ("QUEUED", "INDEX_INCOMPLETE")
+    assert_live(document, 1)
+    due_again(job)
+    indexing.run_index_job(job.pk)
+    assert_live(document, 2)
 
 
 def test_dead_builds_are_removed_but_never_one_that_answers(shop: Shop) -> None:
