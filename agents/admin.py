@@ -6,9 +6,16 @@ from django.contrib import admin
 from django.db.models import Sum
 from django.utils.translation import gettext_lazy as _
 
-from agents.models import AgentRun, ToolInvocation
+from agents.models import AgentRun, InvocationStatus, ToolInvocation
 from config.models import UsagePurpose, UsageRecord
-from zhifu.tenant_admin import ReadOnlyInline, TenantAdmin, labelled
+from zhifu.tenant_admin import JOB_WORDS, ReadOnlyInline, TenantAdmin, labelled
+
+INVOCATION_WORDS = {
+    InvocationStatus.STARTED: _("进行中"),
+    InvocationStatus.OK: _("成功"),
+    InvocationStatus.REFUSED: _("被拒绝"),
+    InvocationStatus.FAILED: _("失败"),
+}
 
 
 class ToolInvocationInline(ReadOnlyInline):
@@ -16,7 +23,7 @@ class ToolInvocationInline(ReadOnlyInline):
     fields = [
         labelled("tool", _("工具")),
         labelled("arguments", _("参数")),
-        labelled("status", _("状态")),
+        labelled("status", _("状态"), INVOCATION_WORDS),
         labelled("error_code", _("错误代码")),
         labelled("duration_ms", _("毫秒")),
         labelled("created_at", _("时间")),
@@ -31,7 +38,7 @@ class AgentRunAdmin(TenantAdmin):
         "__str__",
         labelled("store", _("店铺")),
         "customer",
-        labelled("status", _("状态")),
+        labelled("status", _("状态"), JOB_WORDS),
         labelled("error_code", _("错误代码")),
         labelled("steps", _("步数")),
         labelled("created_at", _("时间")),
@@ -40,9 +47,9 @@ class AgentRunAdmin(TenantAdmin):
     list_select_related = ["store", "customer"]
     fields = [
         labelled("store", _("店铺")),
-        "customer",
+        labelled("customer", _("客户")),
         labelled("conversation", _("会话")),
-        labelled("status", _("状态")),
+        labelled("status", _("状态"), JOB_WORDS),
         labelled("error_code", _("错误代码")),
         labelled("error_message", _("原因")),
         labelled("steps", _("步数")),

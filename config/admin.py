@@ -3,8 +3,15 @@
 from django.contrib import admin
 from django.utils.translation import gettext_lazy as _
 
-from config.models import UsageRecord
+from config.models import UsagePurpose, UsageRecord, UsageStatus
 from zhifu.tenant_admin import TenantAdmin, labelled
+
+PURPOSE_WORDS = {UsagePurpose.ANSWER: _("回答")}
+STATUS_WORDS = {
+    UsageStatus.OPEN: _("进行中"),
+    UsageStatus.SETTLED: _("已结算"),
+    UsageStatus.ESTIMATED: _("估算"),
+}
 
 
 @admin.register(UsageRecord)
@@ -12,10 +19,10 @@ class UsageRecordAdmin(TenantAdmin):
     view_codes = ("audit:read",)
     list_display = [
         labelled("created_at", _("时间")),
-        labelled("purpose", _("用途")),
+        labelled("purpose", _("用途"), PURPOSE_WORDS),
         labelled("subject_id", _("运行编号")),
         labelled("model", _("模型")),
-        labelled("status", _("状态")),
+        labelled("status", _("状态"), STATUS_WORDS),
         labelled("input_tokens", _("输入")),
         labelled("output_tokens", _("输出")),
         labelled("error_code", _("错误代码")),

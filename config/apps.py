@@ -3,6 +3,7 @@ from django.apps import AppConfig
 
 class ConfigConfig(AppConfig):
     name = "config"
+    verbose_name = "用量"
 
     def ready(self) -> None:
         from config import gateway

@@ -11,7 +11,7 @@ from django.utils.translation import gettext_lazy as _
 from agents.models import AgentRun
 from conversations.models import Conversation, Message
 from zhifu.admin_site import scope_of_user
-from zhifu.tenant_admin import ReadOnlyInline, TenantAdmin, as_paragraphs, labelled
+from zhifu.tenant_admin import JOB_WORDS, ReadOnlyInline, TenantAdmin, as_paragraphs, labelled, link_to
 
 
 class MessageInline(ReadOnlyInline):
@@ -44,15 +44,19 @@ class RunInline(ReadOnlyInline):
     model = AgentRun
     fk_name = "conversation"
     fields = [
-        labelled("status", _("状态")),
+        "number",
+        labelled("status", _("状态"), JOB_WORDS),
         labelled("error_code", _("错误代码")),
         labelled("steps", _("步数")),
         labelled("created_at", _("时间")),
         labelled("finished_at", _("结束时间")),
     ]
     ordering = ["id"]
-    show_change_link = True
     per_page = 50
+
+    @admin.display(description=_("编号"))
+    def number(self, run: AgentRun) -> Any:
+        return link_to(run, str(run))
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
         return super().get_queryset(request).in_scope(scope_of_user(request))  # type: ignore[no-any-return]  # untyped
@@ -73,5 +77,10 @@ class ConversationAdmin(TenantAdmin):
     list_filter = ["status", "store"]
     list_select_related = ["store", "customer"]
     search_fields = ["customer__external_ref__startswith"]
-    fields = ["store", "customer", "status", labelled("created_at", _("时间"))]
+    fields = [
+        labelled("store", _("店铺")),
+        labelled("customer", _("客户")),
+        "status",
+        labelled("created_at", _("时间")),
+    ]
     readonly_fields = fields

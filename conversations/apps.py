@@ -3,3 +3,4 @@ from django.apps import AppConfig
 
 class ConversationsConfig(AppConfig):
     name = "conversations"
+    verbose_name = "客服"

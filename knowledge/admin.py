@@ -16,7 +16,16 @@ from knowledge.models import DocumentStatus, DocumentVersion, IndexJob, Knowledg
 from zhifu.admin_site import scope_of_user
 from zhifu.errors import Invalid
 from zhifu.jobs import JobStatus
-from zhifu.tenant_admin import ReadOnlyInline, ScopedForm, TenantAdmin, as_paragraphs, confirmed_action, labelled
+from zhifu.tenant_admin import (
+    JOB_WORDS,
+    ReadOnlyInline,
+    ScopedForm,
+    TenantAdmin,
+    as_paragraphs,
+    confirmed_action,
+    labelled,
+    link_to,
+)
 
 READERS = ("knowledge:query",)
 WRITERS = ("knowledge:write",)
@@ -31,18 +40,15 @@ CONTENT_FIELDS = [
     "effective_from",
     "expires_at",
 ]
-JOB_WORDS = {
-    JobStatus.QUEUED: _("排队中"),
-    JobStatus.RUNNING: _("进行中"),
-    JobStatus.COMPLETED: _("完成"),
-    JobStatus.FAILED: _("失败"),
-    JobStatus.CANCELLED: _("已取消"),
-}
+# Names only: not everybody who reads knowledge may open the screens of stores, and accounts are the platform's.
+STORE = labelled("store", _("店铺"))
+AUTHOR = labelled("author", _("作者"))
+REQUESTED_BY = labelled("requested_by", _("发起人"))
 
 
 def job_in_words(job: IndexJob) -> str:
     """Return what a job is doing or how it ended, with the reason where there is one."""
-    words = str(JOB_WORDS[JobStatus(job.status)])
+    words = str(JOB_WORDS[job.status])
     if job.status == JobStatus.RUNNING:
         words += f" {job.chunks_done}/{job.chunks_total}"
     reason = job.error_message or job.error_code
@@ -93,10 +99,13 @@ class DocumentForm(ScopedForm):
 
 class VersionInline(ReadOnlyInline):
     model = DocumentVersion
-    fields = ["version", "title", "status", "author", "created_at", "live_from", "live_until"]
+    fields = ["number", "title", "status", AUTHOR, "created_at", "live_from", "live_until"]
     ordering = ["-version"]
-    show_change_link = True
     per_page = 20
+
+    @admin.display(description=_("版本"))
+    def number(self, version: DocumentVersion) -> Any:
+        return link_to(version, str(version.version))
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
         return super().get_queryset(request).in_scope(scope_of_user(request)).select_related("author")  # type: ignore[no-any-return]  # untyped
@@ -122,7 +131,6 @@ class DocumentAdmin(TenantAdmin):
     view_codes = READERS
     add_codes = change_codes = WRITERS
     form = DocumentForm
-    inlines = [VersionInline]
     list_display = ["title", "store", "shown_status", "version", "live_version", "last_job", "updated_at"]
     list_filter = ["status", "store"]
     list_select_related = ["store"]
@@ -139,25 +147,26 @@ class DocumentAdmin(TenantAdmin):
         return rows.prefetch_related(last)  # type: ignore[no-any-return]  # unfold is untyped
 
     def get_fieldsets(self, request: HttpRequest, obj: Any = None) -> Any:
-        state = [] if obj is None else [(None, {"fields": [("shown_status", "live_version"), "last_job"]})]
+        state = [] if obj is None else [(None, {"fields": [STORE, ("shown_status", "live_version"), "last_job"]})]
         if obj is not None and not self.has_change_permission(request, obj):
-            return [*state, (None, {"fields": ["store", "shown_text"]})]
+            return [*state, (None, {"fields": ["shown_text"]})]
         content = {
             "fields": [
-                "store",
+                *(["store"] if obj is None else []),
                 "title",
                 "source_text",
                 ("collection", "audience"),
                 ("source_type", "entity_ref"),
                 "tags",
-                ("effective_from", "expires_at"),
+                "effective_from",
+                "expires_at",
                 "expected_version",
             ]
         }
         return [*state, (None, content)]
 
     def get_readonly_fields(self, request: HttpRequest, obj: Any = None) -> list[Any]:
-        shown = [] if obj is None else ["store", "shown_status", "live_version", "last_job", "shown_text"]
+        shown = [] if obj is None else [STORE, "shown_status", "live_version", "last_job", "shown_text"]
         return [*super().get_readonly_fields(request, obj), *shown]
 
     def get_form(self, request: HttpRequest, obj: Any = None, change: bool = False, **kwargs: Any) -> Any:
@@ -169,12 +178,13 @@ class DocumentAdmin(TenantAdmin):
         kwargs["form"] = type("DocumentForm", (DocumentForm,), fields)
         return super().get_form(request, obj, change, **kwargs)
 
-    def change_view(
-        self, request: HttpRequest, object_id: str, form_url: str = "", extra_context: dict[str, Any] | None = None
-    ) -> HttpResponse:
-        document = self.get_object(request, object_id)
-        context = (extra_context or {}) | {"subtitle": self.title(document)}
-        return super().change_view(request, object_id, form_url, context)  # type: ignore[no-any-return]  # untyped
+    def get_inlines(self, request: HttpRequest, obj: Any = None) -> list[Any]:
+        return [] if obj is None else [VersionInline]
+
+    def render_change_form(self, request: HttpRequest, context: dict[str, Any], *args: Any, **kwargs: Any) -> Any:
+        """One way to save: what is saved is a draft, and its page is where one stays."""
+        only_save = {"show_save_and_continue": False, "show_save_and_add_another": False}
+        return super().render_change_form(request, context | only_save, *args, **kwargs)
 
     def save_model(self, request: HttpRequest, obj: Any, form: Any, change: bool) -> None:
         scope = scope_of_user(request)
@@ -273,7 +283,7 @@ class VersionAdmin(TenantAdmin):
         "audience",
         "effective_from",
         "expires_at",
-        "author",
+        AUTHOR,
         "created_at",
         "live_from",
         "live_until",
@@ -297,7 +307,7 @@ class IndexJobAdmin(TenantAdmin):
         "document_title",
         "version",
         "state",
-        "requested_by",
+        REQUESTED_BY,
         labelled("created_at", _("提交时间")),
     ]
     list_filter = ["status"]
@@ -310,7 +320,7 @@ class IndexJobAdmin(TenantAdmin):
         labelled("attempts", _("尝试次数")),
         labelled("error_code", _("错误代码")),
         labelled("error_message", _("原因")),
-        "requested_by",
+        REQUESTED_BY,
         labelled("created_at", _("提交时间")),
         labelled("started_at", _("开始时间")),
         labelled("finished_at", _("结束时间")),

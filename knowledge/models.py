@@ -96,7 +96,8 @@ class KnowledgeDocument(models.Model):
         ]
 
     def __str__(self) -> str:
-        return str(self.public_id)
+        # Screens read documents together with their newest title.
+        return str(getattr(self, "newest_title", None) or self.public_id)
 
 
 class DocumentVersionQuerySet(ScopedQuerySet):

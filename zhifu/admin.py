@@ -19,7 +19,7 @@ from unfold.widgets import UnfoldAdminPasswordWidget, UnfoldAdminTextInputWidget
 
 from zhifu import services
 from zhifu.admin_site import scope_of_user
-from zhifu.models import AuditEvent, Customer, Member, Store, StoreKey, Tenant
+from zhifu.models import AuditEvent, AuditOutcome, Customer, Member, Store, StoreKey, Tenant
 from zhifu.tenant_admin import (
     MANAGERS,
     PLATFORM,
@@ -31,6 +31,11 @@ from zhifu.tenant_admin import (
 )
 
 User = get_user_model()
+OUTCOME_WORDS = {
+    AuditOutcome.OK: _("成功"),
+    AuditOutcome.REFUSED: _("被拒绝"),
+    AuditOutcome.FAILED: _("失败"),
+}
 
 # Refresh tokens are secrets; no screen shows them.
 admin.site.unregister([OutstandingToken, BlacklistedToken, User, Group])
@@ -75,6 +80,10 @@ class StoreAdmin(TenantAdmin):
     def has_add_permission(self, request: HttpRequest) -> bool:
         """Somebody limited to some stores could not see the new one."""
         return super().has_add_permission(request) and scope_of_user(request).store_ids is None
+
+
+# The name only: accounts are a screen of the platform's.
+USERNAME = labelled("user", _("用户名"))
 
 
 class MemberForm(ScopedForm):
@@ -125,12 +134,12 @@ class MemberAdmin(TenantAdmin):
     search_fields = ["user__username__startswith"]
 
     def get_fields(self, request: HttpRequest, obj: Any = None) -> list[Any]:
-        account = ["username", "password"] if obj is None else ["user"]
+        account = ["username", "password"] if obj is None else [USERNAME]
         return self._without_tenant(["tenant", *account, "role", "stores", "is_active"], request)
 
     def get_readonly_fields(self, request: HttpRequest, obj: Any = None) -> list[Any]:
         # Django leaves declared form fields out when they are read-only; an existing member's account is only shown.
-        account = [] if obj is None else ["user", "username", "password"]
+        account = [] if obj is None else [USERNAME, "username", "password"]
         return [*super().get_readonly_fields(request, obj), *account]
 
     def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
@@ -215,7 +224,7 @@ class AuditEventAdmin(TenantAdmin):
         labelled("action", _("动作")),
         labelled("object_kind", _("对象")),
         labelled("object_id", _("对象编号")),
-        labelled("outcome", _("结果")),
+        labelled("outcome", _("结果"), OUTCOME_WORDS),
         labelled("code", _("代码")),
         labelled("duration_ms", _("毫秒")),
     ]

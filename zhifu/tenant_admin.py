@@ -4,7 +4,8 @@ Django's model permissions are not used: members have none. Nothing is deleted i
 switched off, so that what happened stays on record.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import datetime
 from typing import Any
 
 from django import forms
@@ -17,15 +18,18 @@ from django.db.models import Model, QuerySet
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
 from django.template.response import TemplateResponse
 from django.urls import reverse
+from django.utils import formats, timezone
 from django.utils.functional import Promise
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
+from django.utils.translation import gettext_lazy as _
 from unfold.admin import ModelAdmin, TabularInline
 from unfold.decorators import action
 
 from zhifu.admin_site import scope_of_user, scope_or_none
 from zhifu.audit import recorded
 from zhifu.errors import Conflict, Failure
+from zhifu.jobs import JobStatus
 from zhifu.scope import Scope, ScopedQuerySet
 
 # Whoever sets up an organisation: a tenant's admin for its own, platform staff for all.
@@ -34,6 +38,13 @@ PLATFORM = ("platform:manage",)
 NOBODY: tuple[str, ...] = ()
 # Text for people, translated when it is shown.
 Words = str | Promise
+JOB_WORDS: Mapping[Any, Words] = {
+    JobStatus.QUEUED: _("排队中"),
+    JobStatus.RUNNING: _("进行中"),
+    JobStatus.COMPLETED: _("完成"),
+    JobStatus.FAILED: _("失败"),
+    JobStatus.CANCELLED: _("已取消"),
+}
 
 
 def choices_in_scope(model: type[Model], request: HttpRequest) -> QuerySet[Any]:
@@ -237,7 +248,7 @@ class ReadOnlyInline(TabularInline):  # type: ignore[misc]  # unfold is untyped
 
     extra = 0
     can_delete = False
-    show_change_link = False
+    hide_title = True
 
     def get_readonly_fields(self, request: HttpRequest, obj: Any = None) -> Any:
         return self.fields
@@ -302,18 +313,30 @@ def _confirm_page(admin: TenantAdmin, request: HttpRequest, row: Model, **contex
     )
 
 
-def labelled(name: str, label: Words) -> Callable[[Any], Any]:
-    """Return a column or read-only field that shows the attribute `name` under a label of the screen's own."""
+def labelled(name: str, label: Words, words: Mapping[Any, Words] | None = None) -> Callable[[Any], Any]:
+    """Return a column or read-only field that shows the attribute `name` under a label of the screen's own.
+
+    `words` say in the reader's language what a stored code means.
+    """
 
     def show(row: Any) -> Any:
         value = getattr(row, name)
-        words = getattr(row, f"get_{name}_display", None)
-        return words() if words is not None else value
+        if words is not None:
+            return words.get(value, value)
+        if isinstance(value, datetime):
+            return formats.localize(timezone.localtime(value))
+        return value
 
     show.__name__ = name
     show.short_description = label  # type: ignore[attr-defined]  # what Django's admin reads
     show.admin_order_field = name  # type: ignore[attr-defined]  # as above
     return show
+
+
+def link_to(row: Model, text: str) -> SafeString:
+    """Return a link to a row's own page."""
+    address = reverse(f"admin:{row._meta.app_label}_{row._meta.model_name}_change", args=[quote(row.pk)])
+    return format_html('<a class="text-primary-600 dark:text-primary-500" href="{}">{}</a>', address, text)
 
 
 def as_paragraphs(text: str) -> SafeString:
