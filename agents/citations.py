@@ -2,7 +2,7 @@
 
 Each cited sentence is held against its passages: every number it states must be in them, and its wording must be
 theirs, literally or by overlap. Where script differs, wording cannot be compared and only numbers are. Meaning is
-not judged: a sentence that negates its source in the source's own words passes as overlap.
+not judged: beyond 支持退货 for 不支持退货, a sentence that twists its source in the source's own words passes as overlap.
 """
 
 import re
@@ -212,6 +212,8 @@ def _findings(sentence: str, cited: list[ShownPassage]) -> list[_Finding]:
 def _support(sentence: str, passages: list[ShownPassage]) -> Support | None:
     if any(_is_literal(sentence, passage.text) for passage in passages):
         return Support.LITERAL
+    if any(_is_denied(sentence, passage.text) for passage in passages):
+        return None
     if _overlap(sentence, passages) >= _ENOUGH:
         return Support.OVERLAP
     if all(_script(sentence) != _script(passage.text) for passage in passages):
@@ -227,6 +229,12 @@ def _is_literal(sentence: str, text: str) -> bool:
     return any(
         len(quotation) >= _MOSTLY_QUOTE * len(wanted) and _contains(inside, quotation) for quotation in quotations
     )
+
+
+def _is_denied(sentence: str, text: str) -> bool:
+    """Say whether the passage has these very words, but only as the tail of their denial."""
+    wanted, inside = _bare(sentence), _bare(text)
+    return len(wanted) >= _SHORTEST_LITERAL and wanted in inside and not _contains(inside, wanted)
 
 
 def _contains(inside: str, wanted: str) -> bool:

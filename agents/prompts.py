@@ -20,7 +20,8 @@ _SYSTEM = """\
 """
 
 _EMPTY = """\
-[平台提示 Platform note] 你上一条回复没有可以给客户看的内容。请直接用文字回答客户；需要资料时用工具接口调用工具，不要把调用写在文字里。
+[平台提示 Platform note] 你上一条回复没有可以给客户看的内容。
+请直接用文字回答客户；需要资料时用工具接口调用工具，不要把调用写在文字里。
 Your last reply had nothing that can be shown to the customer. Answer in plain words; to use a tool, call it through
 the tool interface, not in your text."""
 

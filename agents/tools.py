@@ -119,7 +119,7 @@ TOOLS = {
         ),
         Tool(
             name="read_document",
-            description="读检索到的一份资料的全文，片段不够用时再读。/ Read a found document when its snippet is not enough.",
+            description="片段不够用时，读检索到的资料的全文。/ Read a found document when its snippet is not enough.",
             permission="knowledge:query",
             arguments=ReadArguments,
             reads_only=True,

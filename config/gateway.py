@@ -8,7 +8,7 @@ from django.conf import settings
 from config import offline
 from config.model_reply import ModelReply, estimate_request
 from config.models import UsageRecord, UsageStatus
-from zhifu import errors
+from zhifu import errors, faults
 from zhifu.transactions import database_now
 
 OFFLINE = "offline"
@@ -66,6 +66,7 @@ def settle_stale() -> int:
 
 
 def _ask(messages: list[dict[str, Any]], tools: list[dict[str, Any]], deadline: float) -> ModelReply:
+    faults.point("gateway.before_call")
     if settings.CHAT_MODEL == OFFLINE:
         return offline.complete(messages, tools)
     # Imported when first needed: its libraries take two seconds, which the offline model need not wait for.

@@ -80,11 +80,19 @@ def _translated() -> Iterator[None]:
     except openai.APITimeoutError as error:
         raise ModelUnavailable(maybe_spent=True) from error
     except openai.APIConnectionError as error:
-        # Nothing was sent when the connection was never made.
-        raise ModelUnavailable(maybe_spent=not isinstance(error.__cause__, httpx2.ConnectError)) from error
+        raise ModelUnavailable(maybe_spent=not _never_connected(error)) from error
     except Exception as error:
         # A body that no library could read; the host did answer.
         raise ModelUnavailable(maybe_spent=True) from error
+
+
+def _never_connected(error: BaseException | None) -> bool:
+    """Say whether a failed connection is at the root of `error`: then nothing was sent."""
+    while error is not None:
+        if isinstance(error, httpx2.ConnectError):
+            return True
+        error = error.__cause__
+    return False
 
 
 def _from_status(error: openai.APIStatusError) -> errors.Failure:
@@ -107,6 +115,7 @@ def _endpoint(model: str, base_url: str, api_key: str) -> "_Endpoint":
         use_responses_api=False,
         disable_streaming=True,
         extra_body={"max_tokens": MAX_OUTPUT_TOKENS},
+        openai_proxy="",
         http_client=httpx2.Client(transport=_Transport(), trust_env=False),
     )
 
