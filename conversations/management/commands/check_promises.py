@@ -23,18 +23,20 @@ class Command(BaseCommand):
         self.stdout.write("All promises are kept.")
 
     def _is_kept(self, check: promises.Check, show: int) -> bool:
-        self.stdout.write(f"{check.promise}  {check.question} ... ", ending="")
-        self.stdout.flush()
         try:
             violations = check.find()
             first = list(islice(violations, show))
             more = sum(1 for _violation in violations)
         except Failure as failure:
-            self.stdout.write(f"cannot be checked: {failure.message}")
+            self._say(check, f"cannot be checked: {failure.message}")
             return False
-        self.stdout.write(f"{len(first) + more} violations" if first else "kept")
+        self._say(check, f"{len(first) + more} violations" if first else "kept")
         for violation in first:
             self.stdout.write(f"      {violation.row}: {violation.what}")
         if more:
             self.stdout.write(f"      and {more} more (--show)")
         return not first
+
+    def _say(self, check: promises.Check, verdict: str) -> None:
+        self.stdout.write(f"{check.promise}  {check.question:<55} {verdict}")
+        self.stdout.flush()
