@@ -6,7 +6,9 @@ class KnowledgeConfig(AppConfig):
     verbose_name = "知识"
 
     def ready(self) -> None:
-        from knowledge import indexing
-        from zhifu import sweeping
+        from knowledge import embedding, indexing, vectors
+        from zhifu import probes, sweeping
 
+        probes.register("milvus", vectors.ping)
+        probes.register("embedding", embedding.ping)
         sweeping.register("dead_builds", indexing.remove_dead_builds)

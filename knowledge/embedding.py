@@ -5,17 +5,19 @@ Route `inline`: a Batcher in this process.
 
 import os
 import threading
+import time
 from collections import OrderedDict
 from collections.abc import Sequence
 
 import numpy as np
+from django.conf import settings
 from numpy.typing import NDArray
 
 from knowledge.batcher import Batcher
 from knowledge.encoders import Kind, get_encoder
 from zhifu.errors import DimensionMismatch, Unavailable
 
-__all__ = ["Kind", "embed", "embed_query"]
+__all__ = ["Kind", "embed", "embed_query", "ping"]
 
 _batchers: dict[tuple[int, str], Batcher] = {}
 _making = threading.Lock()
@@ -52,6 +54,11 @@ def embed_query(text: str, *, model: str, deadline: float) -> NDArray[np.float32
         while len(_remembered) > _REMEMBERED:
             _remembered.popitem(last=False)
     return vector
+
+
+def ping() -> None:
+    """Embed a word with the encoder of new indexes. Raises what `embed` raises when that does not work."""
+    embed(["ping"], Kind.QUERY, model=settings.ENCODER, deadline=time.monotonic() + settings.EMBED_DEADLINE_SECONDS)
 
 
 def _batcher(model: str) -> Batcher:

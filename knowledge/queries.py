@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 from datetime import datetime
+from typing import Any
 from uuid import UUID
 
 from django.db.models import Exists, F, OuterRef, Prefetch, Q, QuerySet
@@ -12,12 +13,28 @@ from knowledge.models import (
     DocumentVersionQuerySet,
     IndexJob,
     KnowledgeChunk,
+    KnowledgeChunkQuerySet,
     KnowledgeDocument,
 )
 from knowledge.results import Passage
 from zhifu.errors import NotFound
 from zhifu.scope import Scope
 from zhifu.transactions import database_now
+
+_TAGS = "document_version__tags"
+# Where a passage's fields are read from; never the whole source text.
+_OF_PASSAGE = {
+    "document_version__document_id": "document_id",
+    "document_version__document__public_id": "source_id",
+    "document_version__version": "version",
+    "document_version__document__live_build": "build",
+    "position": "position",
+    "document_version__title": "title",
+    "text": "text",
+    "document_version__collection": "collection",
+    _TAGS: "tags",
+    "document_version__live_from": "updated_at",
+}
 
 
 def documents(scope: Scope, *, with_text: bool) -> QuerySet[KnowledgeDocument]:
@@ -90,42 +107,43 @@ def get_index_job(scope: Scope, public_id: UUID) -> IndexJob:
     return job
 
 
-def valid_at(now: datetime) -> Q:
-    """Return the condition that a DocumentVersion is valid at `now`: from inclusive, to exclusive, null open."""
-    return (Q(effective_from=None) | Q(effective_from__lte=now)) & (Q(expires_at=None) | Q(expires_at__gt=now))
+def valid_at(now: datetime, path: str = "") -> Q:
+    """Return the condition that a DocumentVersion, reached over `path`, is valid at `now`: from inclusive, to
+    exclusive, null open."""
+    begun = Q((f"{path}effective_from", None)) | Q((f"{path}effective_from__lte", now))
+    return begun & (Q((f"{path}expires_at", None)) | Q((f"{path}expires_at__gt", now)))
+
+
+def _answers(scope: Scope, path: str = "") -> Q:
+    """Return the condition that a DocumentVersion, reached over `path`, answers this caller right now."""
+    live = valid_at(database_now(), path) & Q((f"{path}version", F(f"{path}document__live_version")))
+    return live & Q((f"{path}audience", Audience.CUSTOMER)) if scope.is_customer else live
 
 
 def live_versions(scope: Scope) -> DocumentVersionQuerySet:
     """Return the versions that answer this caller right now."""
-    rows: DocumentVersionQuerySet = (
-        DocumentVersion.objects.in_scope(scope)
-        .select_related("document")
-        .filter(valid_at(database_now()), version=F("document__live_version"))
-    )
-    return rows.filter(audience=Audience.CUSTOMER) if scope.is_customer else rows
+    rows: DocumentVersionQuerySet = DocumentVersion.objects.in_scope(scope)
+    return rows.select_related("document").filter(_answers(scope))
+
+
+def live_chunks(scope: Scope) -> QuerySet[KnowledgeChunk, dict[str, Any]]:
+    """Return the chunks of the versions that answer this caller right now, as rows that `passage_of` reads."""
+    rows: KnowledgeChunkQuerySet = KnowledgeChunk.objects.in_scope(scope)
+    return rows.filter(_answers(scope, "document_version__")).values(*_OF_PASSAGE)
+
+
+def passage_of(row: dict[str, Any]) -> Passage:
+    """Return the passage of one row of `live_chunks`, not scored."""
+    return Passage(**{field: row[path] for path, field in _OF_PASSAGE.items()} | {"tags": tuple(row[_TAGS])})
 
 
 def live_text(scope: Scope, source_id: UUID, version: int) -> list[Passage]:
     """Return all passages of a version, in order. Raises NotFound unless it answers this caller right now."""
-    row: DocumentVersion | None = live_versions(scope).filter(document__public_id=source_id, version=version).first()
-    if row is None or row.live_from is None:
+    rows = live_chunks(scope).filter(document_version__document__public_id=source_id, document_version__version=version)
+    passages = [passage_of(row) for row in rows.order_by("position")]
+    if not passages:
         raise NotFound
-    return [_passage(row, row.live_from, chunk) for chunk in row.chunks.order_by("position")]
-
-
-def _passage(row: DocumentVersion, live_from: datetime, chunk: KnowledgeChunk) -> Passage:
-    return Passage(
-        document_id=row.document_id,
-        source_id=row.document.public_id,
-        version=row.version,
-        build=row.document.live_build,
-        position=chunk.position,
-        title=row.title,
-        text=chunk.text,
-        collection=row.collection,
-        tags=tuple(row.tags),
-        updated_at=live_from,
-    )
+    return passages
 
 
 def still_live(passages: Iterable[tuple[int, int, str]]) -> bool:

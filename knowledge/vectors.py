@@ -23,6 +23,7 @@ from pymilvus import DataType, Function, FunctionType, MilvusClient, MilvusExcep
 
 from knowledge import milvus_child
 from knowledge.models import Audience, IndexTarget
+from knowledge.ranking import Hit
 from zhifu.errors import DimensionMismatch, Unavailable
 
 # Bytes, as a Milvus server counts: 4 per character of a passage with its title.
@@ -72,18 +73,6 @@ class Where:
         audiences = [Audience.CUSTOMER] if self.customers_only else list(Audience)
         words = ", ".join(f'"{audience.value}"' for audience in audiences)
         return f"tenant == {self.tenant_id:d} and store == {self.store_id:d} and audience in [{words}]"
-
-
-@dataclass(frozen=True)
-class Hit:
-    """A chunk that an index proposes: which, its cosine with the query, and the leg's own score (higher is better)."""
-
-    document_id: int
-    version: int
-    build: str
-    position: int
-    cosine: float
-    score: float
 
 
 def ensure_collection(target: IndexTarget) -> None:
@@ -196,11 +185,6 @@ def keyword_search(
 def keyword_form(text: str) -> str:
     """Return `text` as the keyword search compares it: width and case do not count."""
     return unicodedata.normalize("NFKC", text).casefold()
-
-
-def address() -> str:
-    """Return the URL of the vector store. Raises Unavailable when the embedded one does not come up."""
-    return _address(settings.MILVUS_TIMEOUT_SECONDS)
 
 
 # --- Rows, filters ---

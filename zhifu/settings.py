@@ -263,6 +263,7 @@ SPECTACULAR_SETTINGS = {
     "ENUM_GENERATE_CHOICE_DESCRIPTION": False,
     # Fields called `status` of different kinds would otherwise get names made of hashes.
     "ENUM_NAME_OVERRIDES": {
+        "Collection": "knowledge.models.Collection",
         "JobStatus": "zhifu.jobs.JobStatus",
         "DocumentStatus": "knowledge.models.DocumentStatus",
         "VersionStatus": "knowledge.models.VersionStatus",

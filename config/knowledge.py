@@ -1,0 +1,49 @@
+"""`knowledge/default`: how a search is routed and judged. Until a release is active, the safe defaults below, with
+what settings.KNOWLEDGE changes in them."""
+
+import logging
+from typing import Literal
+
+from django.conf import settings
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+logger = logging.getLogger(__name__)
+
+
+class Route(BaseModel):
+    """Where an intent searches, and how many passages of that collection may come back."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    collection: Literal["faq", "product", "policy", "general"]
+    top_k: int = Field(ge=1, le=20)
+
+
+_ROUTES = {
+    "faq": Route(collection="faq", top_k=3),
+    "product_inquiry": Route(collection="product", top_k=5),
+    "policy_explain": Route(collection="policy", top_k=5),
+}
+
+
+class KnowledgeSettings(BaseModel):
+    """`similarity_threshold` None: the encoder's own. `milvus_timeout_seconds` is for one call."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    collections: dict[str, Route] = Field(default_factory=lambda: dict(_ROUTES), min_length=1)
+    similarity_threshold: float | None = Field(default=None, ge=0, le=1)
+    fallback_enabled: bool = True
+    milvus_timeout_seconds: float = Field(default=2.0, gt=0, le=8)
+    fusion: Literal["rrf", "convex"] = "rrf"
+
+
+def knowledge_settings() -> KnowledgeSettings:
+    """Return the values in force. A broken one falls back to its safe default, alone, and is logged."""
+    values = dict(settings.KNOWLEDGE)
+    try:
+        return KnowledgeSettings(**values)
+    except ValidationError as error:
+        broken = {str(problem["loc"][0]) for problem in error.errors()}
+        logger.error("configuration values are broken, their defaults are used", extra={"fields": sorted(broken)})
+        return KnowledgeSettings(**{name: value for name, value in values.items() if name not in broken})

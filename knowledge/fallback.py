@@ -1,0 +1,100 @@
+"""Keyword search in the database, for when the vector store or the embedder is out of reach.
+
+The same rows a search may show, found by how many of the query's keywords they hold. Always marked as degraded.
+"""
+
+import functools
+import operator
+import re
+import unicodedata
+from collections import Counter
+from collections.abc import Mapping
+from typing import Any
+
+from django.db.models import Case, Q, QuerySet, Value, When
+from django.db.models.functions import Lower
+
+from knowledge import queries
+from knowledge.models import KnowledgeChunk
+from knowledge.results import Passage
+from zhifu.scope import Scope
+
+MAX_KEYWORDS = 12
+MAX_KEYWORD = 64
+# Repeated text and full collections are dropped after reading: so many rows are read for each wanted one.
+_ROWS_PER_RESULT = 5
+_WORD = re.compile(r"[0-9a-z]+(?:[-_./][0-9a-z]+)*|[^\W_]+")
+# What asks but says nothing about the matter.
+_CHINESE_STOP_WORDS = """
+的 了 是 在 我 你 您 他 她 它 们 我们 你们 这 那 这个 那个 和 与 或 也 都 就 还 又 把 被 对 给 从 到 向 比
+吗 呢 吧 啊 呀 嘛 怎么 怎样 如何 什么 哪 哪个 哪些 哪里 为什么 多少 几 谁 请 请问 麻烦 能 能否 可以 可不可以 会
+要 想 想要 需要 应该 有 没有 不 不能 一个 一下 一些 最近 现在 知道 告诉 帮 帮忙 问 问题 关于
+"""
+_ENGLISH_STOP_WORDS = """
+a an the is are was were be been do does did can could may might will would shall should i you he she it we they my your
+his her its our their this that these those of to in on at by for from with about as and or not no if what which who
+whom whose when where why how please tell me us there have has had
+"""
+_STOP_WORDS = frozenset(f"{_CHINESE_STOP_WORDS} {_ENGLISH_STOP_WORDS}".split())
+
+
+def keywords(query: str) -> list[str]:
+    """Return the words of a query that say something: cut by jieba, width and case ignored, longest first.
+
+    At most MAX_KEYWORDS, each at most MAX_KEYWORD characters; none when the query holds no word.
+    """
+    found: dict[str, None] = {}
+    for word in _WORD.findall(unicodedata.normalize("NFKC", query).casefold()):
+        # A number or a Latin word stays whole: cut in pieces it would be found everywhere.
+        pieces = [word] if word.isascii() else _cut(word)
+        found |= dict.fromkeys(piece[:MAX_KEYWORD] for piece in pieces if piece.strip() and piece not in _STOP_WORDS)
+    # Longer words say more; among equals the order of the query.
+    return sorted(found, key=len, reverse=True)[:MAX_KEYWORDS]
+
+
+def search(scope: Scope, query: str, *, top_k: Mapping[str, int], limit: int) -> tuple[list[Passage], bool]:
+    """Return live passages of the collections in `top_k` that hold keywords of the query, and whether there were more.
+
+    Ordered by how many keywords each holds, then by id; without score.
+    """
+    words = keywords(query)
+    if not words:
+        return [], False
+    rows = list(_matching(scope, words, list(top_k))[: limit * _ROWS_PER_RESULT])
+    seen: set[str] = set()
+    taken: Counter[str] = Counter()
+    passages: list[Passage] = []
+    for passage in map(queries.passage_of, rows):
+        if passage.text in seen:
+            continue
+        seen.add(passage.text)
+        if taken[passage.collection] < top_k[passage.collection] and len(passages) < limit:
+            taken[passage.collection] += 1
+            passages.append(passage)
+    return passages, len(seen) > len(passages)
+
+
+def _matching(scope: Scope, words: list[str], collections: list[str]) -> QuerySet[KnowledgeChunk, dict[str, Any]]:
+    # `contains` passes each word as a parameter and escapes % _ and \ in it.
+    holds = [Q(lower_text__contains=word) | Q(lower_title__contains=word) for word in words]
+    hits: Any = functools.reduce(operator.add, [Case(When(one, then=Value(1)), default=Value(0)) for one in holds])
+    return (
+        queries.live_chunks(scope)
+        .filter(document_version__collection__in=collections)
+        .alias(lower_text=Lower("text"), lower_title=Lower("document_version__title"))
+        .alias(hits=hits)
+        .filter(hits__gt=0)
+        .order_by("-hits", "id")
+    )
+
+
+@functools.cache
+def _tokenizer() -> Any:
+    # Reading its dictionary takes most of a second: only when it is needed.
+    import jieba
+
+    return jieba.Tokenizer()
+
+
+def _cut(word: str) -> list[str]:
+    return list(_tokenizer().cut(word))

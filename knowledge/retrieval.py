@@ -1,0 +1,286 @@
+"""Search: what is published right now and fits a question, for one caller.
+
+The indexes only propose. What comes back is read from MySQL after they answered, in one query that checks what is
+live, whose it is and who may see it. Out of reach, they are replaced by keywords in the database, marked as degraded.
+"""
+
+import logging
+import os
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from dataclasses import dataclass, replace
+from functools import cache, partial, reduce
+from operator import or_
+from typing import TypeVar
+
+from django.conf import settings
+from django.db.models import Q
+from prometheus_client import Counter
+
+from config.knowledge import KnowledgeSettings, knowledge_settings
+from knowledge import breaker, embedding, fallback, queries, ranking, targets, vectors
+from knowledge.encoders import get_encoder
+from knowledge.models import Collection, IndexTarget
+from knowledge.ranking import Candidate, Hit
+from knowledge.results import DegradationReason, Passage, ScoreKind, SearchResult
+from zhifu import credentials, faults
+from zhifu.errors import Invalid, Unavailable
+from zhifu.scope import Scope
+
+logger = logging.getLogger(__name__)
+
+MAX_QUERY = 2000
+MAX_LIMIT = 20
+MAX_INTENTS = 4
+# How many each leg proposes per collection; and once more, deeper, when verification removed too many.
+_DEPTH = 30
+_DEEPER = 120
+# How many may come from a collection that no intent names, when all are searched.
+_TOP_K_WITHOUT_INTENT = 5
+_THREADS = 16
+
+DEGRADED = Counter("zhifu_search_degraded", "Searches answered by keywords in the database.", ["reason"])
+
+Answer = TypeVar("Answer")
+
+
+@dataclass(frozen=True)
+class _Request:
+    """A checked question; `top_k` says which collections are searched and how many each may give."""
+
+    scope: Scope
+    query: str
+    top_k: dict[str, int]
+    limit: int
+    deadline: float
+    config: KnowledgeSettings
+
+    def seconds_left(self) -> float:
+        return self.deadline - time.monotonic()
+
+
+@dataclass(frozen=True)
+class _Proposed:
+    """What both legs proposed; `is_full`: a leg gave as many as it was asked for, so deeper there may be more."""
+
+    candidates: list[Candidate]
+    is_full: bool
+
+
+def search(
+    scope: Scope, query: str, *, intents: Sequence[str] = (), limit: int = 5, deadline: float | None = None
+) -> SearchResult:
+    """Return the passages that answer `query` in the caller's store, best first.
+
+    `deadline` is a moment of time.monotonic(), at most settings.SEARCH_DEADLINE_SECONDS from now. Raises Forbidden,
+    Invalid, Unauthenticated (the caller lost access meanwhile), DimensionMismatch, and Unavailable when the vector
+    store or the embedder is out of reach and the fallback is switched off.
+    """
+    scope.require("knowledge:query")
+    request = _checked(scope, query, intents, limit, deadline)
+    chosen = targets.active_targets(list(request.top_k))
+    try:
+        meanings = _meanings(request, chosen)
+    except Unavailable as failure:
+        return _degraded(request, DegradationReason.EMBEDDING_UNAVAILABLE, failure)
+    try:
+        return _by_meaning(request, chosen, meanings)
+    except Unavailable as failure:
+        return _degraded(request, DegradationReason.MILVUS_UNAVAILABLE, failure)
+
+
+# --- What is asked ---
+def _checked(scope: Scope, query: str, intents: Sequence[str], limit: int, deadline: float | None) -> _Request:
+    config = knowledge_settings()
+    if scope.store_id is None:
+        raise Invalid("请指明店铺 / Say which store.")
+    if not query.strip() or len(query) > MAX_QUERY:
+        raise Invalid(f"问题须为 1 至 {MAX_QUERY} 字 / The query must have 1 to {MAX_QUERY} characters.")
+    if any(character == "\0" or "\ud800" <= character <= "\udfff" for character in query):
+        raise Invalid("问题含有无效字符 / The query holds characters that are not valid text.")
+    if not 1 <= limit <= MAX_LIMIT:
+        raise Invalid(f"limit 须为 1 至 {MAX_LIMIT} / limit must be 1 to {MAX_LIMIT}.")
+    latest = time.monotonic() + settings.SEARCH_DEADLINE_SECONDS
+    return _Request(
+        scope=scope,
+        query=query,
+        top_k=_routed(config, intents),
+        limit=limit,
+        deadline=min(latest, deadline) if deadline is not None else latest,
+        config=config,
+    )
+
+
+def _routed(config: KnowledgeSettings, intents: Sequence[str]) -> dict[str, int]:
+    """Return collection -> top_k for these intents; without intents, for every collection."""
+    if len(intents) > MAX_INTENTS:
+        raise Invalid(f"意图最多 {MAX_INTENTS} 个 / At most {MAX_INTENTS} intents.")
+    unknown = sorted(set(intents) - set(config.collections))
+    if unknown:
+        raise Invalid(
+            f"未知意图 {unknown[0]} / Unknown intent; known are {', '.join(config.collections)}.", field="intents"
+        )
+    top_k = {} if intents else dict.fromkeys(Collection.values, 0)
+    for route in (config.collections[name] for name in intents or config.collections):
+        top_k[route.collection] = max(route.top_k, top_k.get(route.collection, 0))
+    return {collection: count or _TOP_K_WITHOUT_INTENT for collection, count in top_k.items()}
+
+
+# --- By meaning and by words, from the indexes ---
+def _meanings(request: _Request, chosen: Sequence[IndexTarget]) -> dict[str, vectors.Vector]:
+    """Return the query's vector for each model the targets were built with."""
+    deadline = min(request.deadline, time.monotonic() + settings.EMBED_DEADLINE_SECONDS)
+    models = {target.model for target in chosen}
+    return {model: embedding.embed_query(request.query, model=model, deadline=deadline) for model in models}
+
+
+def _by_meaning(request: _Request, chosen: Sequence[IndexTarget], meanings: dict[str, vectors.Vector]) -> SearchResult:
+    for depth in (_DEPTH, _DEEPER):
+        proposed = _propose(request, chosen, meanings, depth)
+        faults.point("search.before_verify")
+        # The person, the store, the permission: as they are now, after slow work.
+        scope = credentials.reread(request.scope)
+        scope.require("knowledge:query")
+        verified = _verify(scope, proposed.candidates)
+        selection = ranking.select(verified, _rules(request, chosen))
+        removed = len(verified) < len(proposed.candidates)
+        if not (removed and proposed.is_full and len(selection.passages) < request.limit):
+            break
+    return SearchResult(
+        query=request.query,
+        passages=selection.passages,
+        searched_collections=tuple(request.top_k),
+        total_candidates=len(proposed.candidates),
+        truncated=selection.left_out,
+    )
+
+
+def _propose(
+    request: _Request, chosen: Sequence[IndexTarget], meanings: dict[str, vectors.Vector], depth: int
+) -> _Proposed:
+    """Ask both legs of every collection at once.
+
+    Raises Unavailable when a call fails, and when a collection is empty although MySQL has something live for it: a
+    Milvus that came back empty answers without an error.
+    """
+    scope = request.scope
+    where = vectors.Where(
+        tenant_id=scope.tenant_id or 0, store_id=scope.store_id or 0, customers_only=scope.is_customer
+    )
+    timeout = min(request.config.milvus_timeout_seconds, request.seconds_left())
+    asks: list[Callable[[], list[Hit]]] = []
+    for target in chosen:
+        vector = meanings[target.model]
+        asks.append(partial(vectors.dense_search, target, vector, where, limit=depth, timeout=timeout))
+        asks.append(partial(vectors.keyword_search, target, request.query, vector, where, limit=depth, timeout=timeout))
+    legs = _guarded(lambda: _all_at_once(asks, 2 * timeout))
+    dense, keyword = legs[0::2], legs[1::2]
+    _refuse_hollow(scope, [target.collection for target, hits in zip(chosen, dense, strict=True) if not hits])
+    fuse = ranking.FUSIONS[request.config.fusion]
+    return _Proposed(
+        candidates=fuse([hit for leg in dense for hit in leg], [hit for leg in keyword for hit in leg]),
+        is_full=any(len(leg) >= depth for leg in legs),
+    )
+
+
+def _guarded(ask: Callable[[], Answer]) -> Answer:
+    """Run `ask` behind the shared breaker."""
+    address = settings.MILVUS_URL or str(settings.VAR_PATH)
+    if not breaker.may_try(address):
+        raise Unavailable("向量库暂不可用 / The vector store is not available.", code="MILVUS_UNAVAILABLE")
+    try:
+        answer = ask()
+    except Unavailable:
+        breaker.failed(address)
+        raise
+    breaker.answered(address)
+    return answer
+
+
+def _all_at_once(asks: Sequence[Callable[[], list[Hit]]], seconds: float) -> list[list[Hit]]:
+    """Run the calls in parallel; the threads never touch the database. Raises what the first failed one raised."""
+    futures: list[Future[list[Hit]]] = [_pool(os.getpid()).submit(ask) for ask in asks]
+    _done, late = wait(futures, timeout=max(0.0, seconds))
+    if late:
+        for future in late:
+            future.cancel()
+        raise Unavailable("向量库响应超时 / The vector store took too long.", code="MILVUS_UNAVAILABLE")
+    return [future.result() for future in futures]
+
+
+@cache
+def _pool(process: int) -> ThreadPoolExecutor:
+    """One small pool per process: a forked child has none of its parent's threads."""
+    return ThreadPoolExecutor(max_workers=_THREADS, thread_name_prefix=f"search-{process}")
+
+
+def _refuse_hollow(scope: Scope, empty: Sequence[str]) -> None:
+    if empty and queries.live_versions(scope).filter(collection__in=empty).exists():
+        logger.error("the index is empty where something is live", extra={"store": scope.store_id})
+        raise Unavailable("向量库缺少已发布的内容 / The vector store lacks what is live.", code="MILVUS_UNAVAILABLE")
+
+
+# --- What MySQL says of it ---
+def _verify(scope: Scope, candidates: Sequence[Candidate]) -> list[ranking.Weighed]:
+    """Return those candidates that answer this caller right now, in one query, with text and title from MySQL."""
+    known = {candidate.key: candidate for candidate in candidates}
+    positions: dict[int, set[int]] = {}
+    for document_id, _version, _build, position in known:
+        positions.setdefault(document_id, set()).add(position)
+    if not positions:
+        return []
+    of_candidates = reduce(
+        or_,
+        (
+            Q(document_version__document_id=document_id, position__in=wanted)
+            for document_id, wanted in positions.items()
+        ),
+    )
+    passages = map(queries.passage_of, queries.live_chunks(scope).filter(of_candidates).order_by())
+    return [
+        _weighed(passage, known[key])
+        for passage in passages
+        if (key := (passage.document_id, passage.version, passage.build, passage.position)) in known
+    ]
+
+
+def _weighed(passage: Passage, candidate: Candidate) -> ranking.Weighed:
+    score = max(0.0, min(1.0, candidate.cosine))
+    return ranking.Weighed(replace(passage, score=score, score_kind=ScoreKind.COSINE), candidate.weight)
+
+
+def _rules(request: _Request, chosen: Sequence[IndexTarget]) -> ranking.Rules:
+    configured = request.config.similarity_threshold
+    return ranking.Rules(
+        thresholds={
+            target.collection: configured if configured is not None else get_encoder(target.model).threshold
+            for target in chosen
+        },
+        top_k=request.top_k,
+        limit=request.limit,
+        codes=ranking.codes(request.query),
+    )
+
+
+# --- Without the indexes ---
+def _degraded(request: _Request, reason: DegradationReason, failure: Unavailable) -> SearchResult:
+    """Answer by keywords, and say so. Raises Unavailable SEARCH_UNAVAILABLE when that is switched off."""
+    DEGRADED.labels(reason).inc()
+    logger.warning("search degraded", extra={"reason": reason, "code": failure.code, "store": request.scope.store_id})
+    if not request.config.fallback_enabled:
+        raise Unavailable(
+            "检索暂不可用，请稍后再试 / Search is not available right now; try again.", code="SEARCH_UNAVAILABLE"
+        ) from failure
+    scope = credentials.reread(request.scope)
+    scope.require("knowledge:query")
+    passages, more = fallback.search(scope, request.query, top_k=request.top_k, limit=request.limit)
+    return SearchResult(
+        query=request.query,
+        passages=tuple(passages),
+        searched_collections=tuple(request.top_k),
+        total_candidates=len(passages),
+        truncated=more,
+        degraded=True,
+        degradation_reason=reason,
+    )
