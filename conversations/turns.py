@@ -167,6 +167,7 @@ def _end(run: AgentRun, status: JobStatus, failure: errors.Failure) -> None:
 def _lock(run: AgentRun) -> Conversation:
     """Lock conversation and run, in this order. Raises LeaseLost when the run is no longer this worker's."""
     conversation: Conversation = Conversation.objects.select_for_update().get(pk=run.conversation_id)
-    if not holds(AgentRun.objects.select_for_update().get(pk=run.pk), run.lease_token):
+    held = AgentRun.objects.select_for_update().only("status", "lease_token").get(pk=run.pk)
+    if not holds(held, run.lease_token):
         raise errors.LeaseLost(f"run {run.pk}")
     return conversation

@@ -3,19 +3,20 @@
 import threading
 import time
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 
 import pytest
 from celery import Celery
 from django.db import connections
 
 from agents.models import AgentRun
-from conversations import turns
+from conversations import history, turns
 from conversations.models import ConversationEvent, Message
 from tests.conversations.talking import CONVERSATIONS, answers, assert_promises_kept, begin, runs, say, talk, work
 from tests.factories import Shop
+from tests.knowledge.publishing import publish, revoke
 from tests.servers import free_port
-from zhifu import jobs
+from zhifu import faults, jobs
 from zhifu.celery import app as zhifu_app
 from zhifu.jobs import OPEN_STATUSES, JobStatus
 
@@ -102,6 +103,41 @@ def test_cancelling_and_answering_at_once_settles_the_run_one_way(shop: Shop) ->
             (JobStatus.COMPLETED, 1, 409),
             (JobStatus.CANCELLED, 0, 200),
         ]
+    assert_promises_kept()
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_revocation_waits_for_the_commit_that_has_begun(shop: Shop) -> None:
+    publish(shop, "退货期限", "商品签收后七天内可以无理由退货。")
+    document = publish(shop, "退货地址", "无理由退货请寄到杭州仓库，签收后我们会短信通知。")
+    conversation = begin(shop)
+    say(shop, conversation, "签收后几天内可以无理由退货？")
+    (run,) = runs(conversation)
+    revoking: list[Future[object]] = []
+
+    def revoke_elsewhere() -> None:
+        try:
+            revoke(shop, document)
+        finally:
+            connections.close_all()
+
+    with ThreadPoolExecutor(1) as pool:
+
+        def start_revoking() -> None:
+            revoking.append(pool.submit(revoke_elsewhere))
+            with pytest.raises(TimeoutError):
+                revoking[0].result(0.5)
+
+        with faults.at("agents.in_commit", start_revoking):
+            turns.run_turn(run.pk)
+        revoking[0].result(10)
+    (run,) = runs(conversation)
+    assert run.status == JobStatus.COMPLETED
+    assert document.pk in {shown for shown, _version, _build in history.shown_passages(run.messages)}
+    # Not cited, so that no foreign key of the answer holds the revocation up.
+    assert str(document.public_id) not in {ref["source_id"] for ref in answers(shop, conversation)[0]["source_refs"]}
+    document.refresh_from_db()
+    assert document.live_version is None
     assert_promises_kept()
 
 

@@ -22,13 +22,15 @@ from zhifu.jobs import JobStatus
 
 pytestmark = pytest.mark.faults
 
-BEFORE_THE_TOOL = [
+POINTS = [
     "agents.after_claim",
     "agents.before_model",
     "agents.after_model",
     "agents.before_tool",
+    "agents.after_tool",
+    "agents.before_commit",
+    "agents.in_commit",
 ]
-AFTER_THE_TOOL = ["agents.after_tool", "agents.before_commit", "agents.in_commit"]
 
 
 def _shop_asked(shop: Shop) -> str:
@@ -38,7 +40,7 @@ def _shop_asked(shop: Shop) -> str:
     return conversation
 
 
-@pytest.mark.parametrize("point", BEFORE_THE_TOOL + AFTER_THE_TOOL)
+@pytest.mark.parametrize("point", POINTS)
 def test_a_worker_killed_anywhere_is_followed_by_another(shop: Shop, point: str) -> None:
     conversation = _shop_asked(shop)
     (run,) = runs(conversation)
@@ -72,7 +74,7 @@ def test_a_worker_killed_after_its_commit_is_not_followed(shop: Shop) -> None:
     assert_promises_kept()
 
 
-@pytest.mark.parametrize("point", AFTER_THE_TOOL)
+@pytest.mark.parametrize("point", ["agents.before_commit", "agents.in_commit"])
 def test_what_changed_while_nobody_worked_is_noticed_by_the_one_who_follows(shop: Shop, point: str) -> None:
     document = publish(shop, "键盘怎么清洁", "清洁键盘前请先拔掉电源。用软毛刷清洁键盘缝隙。")
     conversation = begin(shop)

@@ -1,16 +1,20 @@
 """The published material changes while an answer is being made: nothing stale is ever committed."""
 
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
+from django.db import connections
 
-from config.models import UsageRecord
+from config.models import UsageRecord, UsageStatus
 from conversations import history, turns
 from conversations.models import ConversationEvent, Message
 from knowledge.models import KnowledgeDocument
 from tests.conversations.talking import answers, assert_promises_kept, begin, runs, say, talk, work
 from tests.factories import Shop
 from tests.knowledge.publishing import publish, publish_newest, revise, revoke
+from tests.model_server import ModelServer
+from tests.model_shapes import calls, quote, search
 from zhifu import faults
 from zhifu.jobs import JobStatus
 
@@ -52,7 +56,8 @@ def test_an_answer_from_what_has_changed_is_thrown_away_and_asked_afresh(
     assert (stale.status, stale.error_code, stale.answer) == (JobStatus.FAILED, "KNOWLEDGE_CHANGED", None)
     assert (fresh.status, fresh.retry_of_id, fresh.trigger_id) == (JobStatus.QUEUED, stale.pk, stale.trigger_id)
     assert Message.objects.count() == 1
-    assert UsageRecord.objects.filter(subject_id=stale.pk).exists()
+    # The early check spares the second call; what was spent stays on record.
+    assert UsageRecord.objects.filter(subject_id=stale.pk).count() == (1 if point == "agents.after_tool" else 2)
     seen = shop.shopper.get(f"/openapi/v1/runs/{first_id}").json()
     assert (seen["error_code"], seen["retried_by"]) == ("KNOWLEDGE_CHANGED", str(fresh.public_id))
     assert talk(shop, conversation)[0]["run"]["id"] == str(fresh.public_id)
@@ -74,6 +79,46 @@ def test_an_answer_from_what_has_changed_is_thrown_away_and_asked_afresh(
         "run.completed",
     ]
     assert_promises_kept()
+
+
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.parametrize("change", [revoke, publish_a_newer_one])
+def test_an_answer_written_while_the_material_changes_is_never_seen(
+    shop: Shop, model_server: ModelServer, change: Callable[[Shop, KnowledgeDocument], object]
+) -> None:
+    document = publish(shop, TITLE, OLD)
+    conversation = begin(shop)
+    say(shop, conversation, QUESTION)
+    (run,) = runs(conversation)
+    model_server.say(lambda request: calls(search(request)))
+    thinking = model_server.gate(quote)
+    with ThreadPoolExecutor(1) as pool:
+        turn = pool.submit(work_elsewhere, run.pk)
+        assert thinking.reached.wait(10)
+        change(shop, document)
+        thinking.release()
+        turn.result(20)
+    assert "七天" in str(model_server.requests[-1])
+    stale, _fresh = runs(conversation)
+    assert (stale.status, stale.error_code) == (JobStatus.FAILED, "KNOWLEDGE_CHANGED")
+    spent = UsageRecord.objects.filter(subject_id=stale.pk)
+    assert [(usage.status, usage.input_tokens) for usage in spent] == [(UsageStatus.SETTLED, 11)] * 2
+
+    model_server.say(lambda request: calls(search(request)), quote)
+    work(conversation)
+    assert "七天" not in str(model_server.requests[-1])
+    (answer,) = answers(shop, conversation)
+    assert "七天" not in answer["text"]
+    assert bool(answer["source_refs"]) == (change is publish_a_newer_one)
+    assert_promises_kept()
+
+
+def work_elsewhere(run_id: int) -> None:
+    """Be a worker in a thread of its own."""
+    try:
+        turns.run_turn(run_id)
+    finally:
+        connections.close_all()
 
 
 @pytest.mark.parametrize("point", AFTER_SHOWN)
