@@ -26,7 +26,7 @@ LEASE_SECONDS = 3
 SWEEP_SECONDS = 1
 
 
-def eventually(condition: Callable[[], Any], what: str, seconds: float = 40) -> Any:
+def eventually(condition: Callable[[], Any], what: str, seconds: float = 60) -> Any:
     """Return the first truthy value of `condition`; fail by name after `seconds`."""
     deadline = time.monotonic() + seconds
     while time.monotonic() < deadline:
@@ -76,6 +76,8 @@ class System:
         arguments = ["zhifu.wsgi", "--bind", f"127.0.0.1:{self.port}", "--worker-class", "gthread", "--threads", "16"]
         process = self._start("web", [str(BIN / "gunicorn"), *arguments], **extra)
         servers.wait_for_port(self.port, process, self.log("web"))
+        # The port is open before the process has loaded the product.
+        eventually(self._answers, "the web server answers")
 
     def start_worker(self, queue: str, *, threads: int = 4, **extra: str) -> subprocess.Popen:
         arguments = ["-A", "zhifu", "worker", "-Q", queue, "-P", "threads", "-c", str(threads), "-n", f"{queue}@test"]
@@ -97,11 +99,17 @@ class System:
 
     def wait_for_death(self, name: str) -> None:
         """Wait until a fault point has killed the process: by SIGKILL, not by an error of its own."""
-        code = self.processes[name].wait(40)
+        code = self.processes[name].wait(60)
         assert code == -signal.SIGKILL, f"{name} ended with {code}: {self.log(name).read_text()[-2000:]}"
 
     def is_running(self, name: str) -> bool:
         return self.processes[name].poll() is None
+
+    def _answers(self) -> bool:
+        try:
+            return requests.get(f"{self.url}/healthz", timeout=5).status_code == 200
+        except requests.RequestException:
+            return False
 
     def log(self, name: str) -> Path:
         return self.folder / f"{name}.out"
