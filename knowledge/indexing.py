@@ -133,8 +133,8 @@ def _batches(job: IndexJob) -> Iterator[list[KnowledgeChunk]]:
 def _write(job: IndexJob, target: IndexTarget, batch: list[KnowledgeChunk]) -> None:
     texts = [chunking.embedded_text(job.document_version.title, chunk.text) for chunk in batch]
     found = embedding.embed(texts, Kind.PASSAGE, model=target.model, deadline=time.monotonic() + _EMBED_SECONDS)
-    faults.point("index.after_embed")
     job.renew()
+    faults.point("index.after_embed")
     rows = [_row(job, chunk, text, vector) for chunk, text, vector in zip(batch, texts, found, strict=True)]
     vectors.upsert(target, rows, deadline=time.monotonic() + settings.MILVUS_WRITE_TIMEOUT_SECONDS)
     faults.point("index.after_upsert")

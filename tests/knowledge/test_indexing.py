@@ -217,6 +217,22 @@ def test_a_newer_version_published_during_indexing_takes_over(shop: Shop, point:
     assert (reread(old).status, old.error_code) == ("CANCELLED", "SUPERSEDED")
 
 
+def test_an_older_version_never_replaces_a_newer_one(shop: Shop) -> None:
+    document = draft(shop, "键盘清洁", "先断电。")
+    job = start_publishing(shop, document)
+
+    def something_newer_goes_live() -> None:
+        KnowledgeDocument.objects.filter(pk=document.pk).update(live_version=5, live_build="newer")
+
+    with faults.at("index.before_flip", something_newer_goes_live):
+        indexing.run_index_job(job.pk)
+    document.refresh_from_db()
+    assert (document.live_version, document.live_build) == (5, "newer")
+    assert (reread(job).status, job.error_code) == ("CANCELLED", "SUPERSEDED")
+    indexing.remove_dead_builds()
+    assert vectors_of(document, job.build) == 0
+
+
 def _member_switched_off(shop: Shop) -> None:
     type(shop.member).objects.filter(pk=shop.member.pk).update(is_active=False)
 
@@ -253,6 +269,8 @@ def test_nothing_goes_live_for_who_may_no_longer_publish(
     assert (reread(job).status, job.error_code, job.open_document) == ("FAILED", code, None)
     assert job.error_message
     assert_live(document, 1)
+    # Seen before any work was done, and again at the last moment.
+    assert job.chunks_done == (0 if point == "index.after_claim" else job.chunks_total)
 
 
 def test_a_switch_of_the_index_during_indexing_writes_again_into_the_new_one(shop: Shop) -> None:
