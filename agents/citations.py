@@ -2,7 +2,7 @@
 
 Each cited sentence is held against its passages: every number it states must be in them, and its wording must be
 theirs, literally or by overlap. Where script differs, wording cannot be compared and only numbers are. Meaning is
-not judged: beyond 支持退货 for 不支持退货, a sentence that twists its source in the source's own words passes as overlap.
+not judged: beyond 支持退货 for 不支持退货, a sentence that twists its source in the source's own words passes.
 """
 
 import re

@@ -23,9 +23,10 @@ _CUT = re.compile(
     r"<(?:[\s/]*[|\uff5c\u2016][^<>\n]*|/?(?:tool|func|invo|para|arg_|antml|dsml|think|reaso|thoug)[^<>\n]*)\Z",
     re.IGNORECASE,
 )
-_THINKING = {"think", "reasoning", "thought"}
+_THOUGHT = re.compile(r"<(thinking|think|reasoning|thought)\b[^<>]*>.*?(?:</\1\s*>|\Z)", re.DOTALL | re.IGNORECASE)
+# Thinking whose opening tag stayed in the host's template.
+_THOUGHT_BEFORE = re.compile(r"\A.*</(?:thinking|think|reasoning|thought)\s*>", re.DOTALL | re.IGNORECASE)
 _FENCED = re.compile(r"```[a-z_]*\s*([\[{].*?)```", re.DOTALL | re.IGNORECASE)
-_EMPTY_FENCE = re.compile(r"```[a-z_]*\s*```", re.IGNORECASE)
 _NAMING_KEYS = {"name", "tool", "tool_name", "function", "recipient_name"}
 _GIVING_KEYS = {"arguments", "parameters", "args", "input", "tool_input"}
 # Text that uncovers new markup each time some is taken out is no answer.
@@ -33,11 +34,13 @@ _MOST_ROUNDS = 20
 
 
 def visible_text(content: str) -> str:
-    """Return what of a model's text may be shown: no thinking, no call in any dialect. Possibly nothing."""
-    text = without_markup(content)
-    text = _FENCED.sub(lambda match: "" if _is_call(match[1]) else match[0], text)
-    text = _EMPTY_FENCE.sub("", text).strip()
-    return "" if _is_call(text) or has_markup(text) else text
+    """Return what of a model's text may be shown: no thinking, no markup. Nothing when a call is written into it:
+    what stands beside one only announces it."""
+    text = _THOUGHT_BEFORE.sub("", _THOUGHT.sub("", content))
+    if _has_call(text):
+        return ""
+    text = without_markup(text).strip()
+    return "" if has_markup(text) or _has_call(text) else text
 
 
 def without_markup(text: str) -> str:
@@ -55,6 +58,12 @@ def has_markup(text: str) -> bool:
     return any(pattern.search(text) for pattern in (_TAG, _TOKEN, _MISTRAL, _CUT))
 
 
+def _has_call(text: str) -> bool:
+    if any(_opens(tag) or _is_token(tag) for tag in _TAG.finditer(text)) or _MISTRAL.search(text):
+        return True
+    return any(_is_call(part) for part in (text, *_FENCED.findall(text)))
+
+
 def _without_elements(text: str) -> str:
     visible: list[str] = []
     open_kinds: list[str] = []
@@ -69,9 +78,6 @@ def _without_elements(text: str) -> str:
         elif _closes(tag) and kind in open_kinds:
             while open_kinds.pop() != kind:
                 pass
-        elif _closes(tag) and kind in _THINKING and not open_kinds:
-            # The opening tag stayed in the host's template: all of it was thinking.
-            visible.clear()
     if not open_kinds:
         visible.append(text[position:])
     return "".join(visible)

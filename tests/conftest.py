@@ -21,13 +21,19 @@ def other_shop(db: None) -> Shop:
     return make_shop()
 
 
-@pytest.fixture
-def model_server(settings: Settings) -> Iterator[ModelServer]:
-    """A chat server of this test's own, asked as the model "scripted" unless the test sets CHAT_MODEL."""
+@pytest.fixture(scope="session")
+def running_model_server() -> Iterator[ModelServer]:
     with ModelServer() as server:
-        settings.CHAT_MODEL = "scripted"
-        settings.CHAT_BASE_URL = server.url
-        settings.CHAT_API_KEY = "key of the test"
-        settings.CHAT_TIMEOUT_SECONDS = 10.0
         yield server
-    assert server.violations == []
+
+
+@pytest.fixture
+def model_server(running_model_server: ModelServer, settings: Settings) -> Iterator[ModelServer]:
+    """A scripted chat server, asked as the model "scripted" unless the test sets CHAT_MODEL."""
+    running_model_server.reset()
+    settings.CHAT_MODEL = "scripted"
+    settings.CHAT_BASE_URL = running_model_server.url
+    settings.CHAT_API_KEY = "key of the test"
+    settings.CHAT_TIMEOUT_SECONDS = 10.0
+    yield running_model_server
+    assert running_model_server.violations == []

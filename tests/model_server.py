@@ -73,12 +73,8 @@ class ModelServer:
     """The server in a thread of this process. `requests` are the bodies received, `headers` beside them."""
 
     def __init__(self, port: int = 0) -> None:
-        self.requests: list[Body] = []
-        self.headers: list[dict[str, str]] = []
-        self.violations: list[str] = []
-        self._script: list[Step] = []
         self._lock = threading.Lock()
-        self._rate_limited = False
+        self.reset()
         self._http = _Http(port, self)
         self._thread = threading.Thread(target=self._http.serve_forever, args=(0.02,), daemon=True)
 
@@ -93,6 +89,14 @@ class ModelServer:
     def __exit__(self, *_: object) -> None:
         self._http.shutdown()
         self._http.server_close()
+
+    def reset(self) -> None:
+        """Forget every request and the rest of the script."""
+        self.requests: list[Body] = []
+        self.headers: list[dict[str, str]] = []
+        self.violations: list[str] = []
+        self._script: list[Step] = []
+        self._rate_limited = False
 
     def say(self, *steps: Step) -> None:
         """Queue what the model "scripted" answers, one step per request."""
@@ -144,8 +148,9 @@ class _Handler(BaseHTTPRequestHandler):
 
     def do_POST(self) -> None:
         request = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        headers = {name.lower(): value for name, value in self.headers.items()}
         try:
-            answer = cast("_Http", self.server).model.reply(request, dict(self.headers))
+            answer = cast("_Http", self.server).model.reply(request, headers)
         except Answered as answered:
             self._send(answered.status, answered.body, answered.headers)
         else:

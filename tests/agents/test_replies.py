@@ -111,15 +111,13 @@ def test_names_lose_only_harmless_decoration_and_can_be_sent_back(name: str, bec
     assert parse(ModelReply("", [RawCall("c", name, "{}")])).calls[0].name == becomes
 
 
-@pytest.mark.parametrize("shape", [name for name in model_shapes.SHAPES if name.startswith("text-") and name != "call"])
+@pytest.mark.parametrize(
+    "shape",
+    [name for name in model_shapes.SHAPES if name.startswith("text-") and name != "text-plus-call" and name != "call"],
+)
 def test_a_call_written_as_text_is_neither_shown_nor_run(shape: str) -> None:
     reply = parse_shape(shape)
-    if shape == "text-plus-call":
-        assert reply.text
-        assert len(reply.calls) == 1
-        return
-    assert reply.text in ("", "我来查一下")
-    assert reply.calls == ()
+    assert (reply.text, reply.calls) == ("", ())
 
 
 @pytest.mark.parametrize(
@@ -129,14 +127,16 @@ def test_a_call_written_as_text_is_neither_shown_nor_run(shape: str) -> None:
         ("先想想</think>答案。", "答案。"),
         ("<think>没想完", ""),
         ("<think>也许 <tool_call> </think>答案。", "答案。"),
-        ("前<tool_call>{}</tool_call>后", "前后"),
-        ("前<|tool_call|>{}", "前{}"),
+        ("我查一下<tool_call>{}</tool_call>稍等", ""),
+        ("我查一下<|tool_call|>{}", ""),
+        ('我查一下\n```json\n{"name": "x", "arguments": {}}\n```', ""),
+        ("答案。</tool_call>", "答案。"),
         ("答案。<|im_end|>", "答案。"),
         ("答案。<｜end▁of▁sentence｜>", "答案。"),
         ("答案。<tool_ca", "答案。"),
         ("答案。<｜DS", "答案。"),
         ("<‖DSML‖function_calls><‖DSML‖invoke name='x'>", ""),
-        ("< | DSML | function_calls >x</ | DSML | function_calls >答案。", "答案。"),
+        ("< | DSML | function_calls >x</ | DSML | function_calls >", ""),
         ("<tool_<tool_call></tool_call>call>x</tool_call>答案。", ""),
         ('{"name": "search_knowledge", "arguments": {}}', ""),
         ('[{"function": "x", "parameters": {}}]', ""),

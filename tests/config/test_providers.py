@@ -61,7 +61,7 @@ def test_nothing_of_the_machines_environment_reaches_the_host(
     model_server.say("你好")
     assert complete().content == "你好"
     [headers] = model_server.headers
-    assert headers["Authorization"] == "Bearer none"
+    assert headers["authorization"] == "Bearer none"
     assert not [value for value in headers.values() if "127.0.0.1:9/" in value]
     providers._endpoint.cache_clear()
 
