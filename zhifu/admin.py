@@ -134,8 +134,8 @@ class MemberAdmin(TenantAdmin):
     search_fields = ["user__username__startswith"]
 
     def get_fields(self, request: HttpRequest, obj: Any = None) -> list[Any]:
-        account = ["username", "password"] if obj is None else [USERNAME]
-        return self._without_tenant(["tenant", *account, "role", "stores", "is_active"], request)
+        own = ["username", "password", "role", "stores"] if obj is None else [USERNAME, "role", "stores", "is_active"]
+        return self._without_tenant(["tenant", *own], request)
 
     def get_readonly_fields(self, request: HttpRequest, obj: Any = None) -> list[Any]:
         # Django leaves declared form fields out when they are read-only; an existing member's account is only shown.

@@ -35,11 +35,11 @@ def mint_customer_token(*, scope: Scope, store: Store, external_ref: str, displa
 
 def create_store_key(*, scope: Scope, store: Store, name: str) -> tuple[StoreKey, str]:
     """Return a new key of `store` and its secret, which is shown once and not kept."""
-    scope.require("tenant:manage")
-    if not Store.objects.in_scope(scope).filter(pk=store.pk).exists():
-        raise NotFound
     secret = StoreKey.new_secret()
     with recorded(scope, "store_key.create", "store_key") as entry:
+        scope.require("tenant:manage")
+        if not Store.objects.in_scope(scope).filter(pk=store.pk).exists():
+            raise NotFound
         key = StoreKey.objects.create(
             tenant_id=store.tenant_id, store=store, name=name, secret_hash=StoreKey.hash_secret(secret)
         )
@@ -52,11 +52,12 @@ def revoke_store_key(*, scope: Scope, key_id: int) -> None:
 
     Raises NotFound for a key out of scope, Conflict for one that is off already.
     """
-    scope.require("tenant:manage")
-    key = StoreKey.objects.in_scope(scope).filter(pk=key_id).first()
-    if key is None:
-        raise NotFound
-    with recorded(scope, "store_key.revoke", "store_key", str(key.public_id)):
+    with recorded(scope, "store_key.revoke", "store_key") as entry:
+        scope.require("tenant:manage")
+        key = StoreKey.objects.in_scope(scope).filter(pk=key_id).first()
+        if key is None:
+            raise NotFound
+        entry.object_id = str(key.public_id)
         if not StoreKey.objects.filter(pk=key.pk, revoked_at=None).update(revoked_at=database_now()):
             raise Conflict("这个密钥已经停用 / This key has been revoked already.")
 
@@ -66,11 +67,10 @@ def add_member(*, scope: Scope, tenant: Tenant, username: str, password: str, ro
 
     Raises NotFound for a tenant out of scope, Conflict for a username that is taken.
     """
-    if scope.permissions.isdisjoint(("tenant:manage", "platform:manage")):
-        raise Forbidden("你没有这项权限 / You may not do this.", permission="tenant:manage")
-    if not Tenant.objects.in_scope(scope).filter(pk=tenant.pk).exists():
-        raise NotFound
     with recorded(scope, "member.add", "member") as entry:
+        scope.require("platform:manage" if scope.tenant_id is None else "tenant:manage")
+        if not Tenant.objects.in_scope(scope).filter(pk=tenant.pk).exists():
+            raise NotFound
         try:
             with transaction.atomic():
                 user = get_user_model().objects.create_user(username, password=password, is_staff=True)

@@ -5,6 +5,7 @@ import re
 import pytest
 from django.contrib import admin
 from django.contrib.auth.models import Group
+from django.contrib.contenttypes.models import ContentType
 from django.test import Client
 
 from knowledge.models import KnowledgeDocument
@@ -55,6 +56,15 @@ def test_a_foreign_id_answers_like_an_unknown_one_at_every_address(ours: Estate,
     assert everything() == before
 
 
+def test_the_link_to_any_row_by_content_type_tells_nothing(ours: Estate, theirs: Estate) -> None:
+    client = sign_in(ours.shop.member)
+    for model, row in theirs.rows.items():
+        kind = ContentType.objects.get_for_model(model).pk
+        foreign, unknown = (client.get(f"/admin/r/{kind}/{object_id}/") for object_id in (row.pk, UNKNOWN))
+        assert foreign.status_code == unknown.status_code == 404
+        assert foreign.content == unknown.content
+
+
 def test_no_list_choice_filter_search_or_autocomplete_shows_another_tenant(ours: Estate, theirs: Estate) -> None:
     client = sign_in(ours.shop.member)
     tenant, store = theirs.shop.tenant.pk, theirs.shop.store.pk
@@ -74,6 +84,7 @@ def test_no_list_choice_filter_search_or_autocomplete_shows_another_tenant(ours:
     ]
     paths = [address.of("") + query for address in addresses() if not address.takes_id for query in queries]
     assert len(paths) > 100
+    paths += [f"/admin/{app}/" for app in {model._meta.app_label for model in admin.site._registry}]
     paths += [
         f"/admin/autocomplete/?app_label={app}&model_name={model}&field_name={field}&term={beginning}"
         for app, model, field in [
