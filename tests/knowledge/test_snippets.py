@@ -1,0 +1,29 @@
+"""Cutting a passage around what was asked."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from knowledge.snippets import snippet
+
+
+def test_a_short_passage_is_shown_whole() -> None:
+    assert snippet("键盘清洁方法。", "键盘", 300) == "键盘清洁方法。"
+
+
+def test_a_long_passage_is_cut_around_what_was_asked() -> None:
+    text = "无关的内容。" * 60 + "键盘清洁时先断电。" + "其他的说明。" * 60
+    cut = snippet(text, "键盘怎么清洁？", 120)
+    assert "键盘清洁时先断电" in cut
+    assert cut.startswith("…")
+    assert cut.endswith("…")
+
+
+def test_width_and_case_do_not_keep_a_word_from_being_found() -> None:
+    assert "th01" in snippet("说明" * 300 + "型号th01的尺寸" + "说明" * 300, "ＴＨ０１", 100)
+
+
+@given(text=st.text(), query=st.text(), size=st.integers(3, 50))
+def test_a_snippet_is_a_part_of_the_text_and_never_longer_than_asked(text: str, query: str, size: int) -> None:
+    cut = snippet(text, query, size)
+    assert len(cut) <= max(size, 0)
+    assert cut == text or cut.removeprefix("…").removesuffix("…") in text or cut.strip("…") in text
