@@ -61,8 +61,8 @@ format: $(dev) ## Format the code and mend what lint can
 	$(bin)/ruff format .
 
 benchmarks: $(dev) ## Search and turn benchmarks against their bare parts
-	$(bin)/python -m tests.servers $(bin)/python -m benchmarks.search
-	$(bin)/python -m tests.servers $(bin)/python -m benchmarks.turns
+	DJANGO_SETTINGS_MODULE=tests.settings $(bin)/python -m tests.servers $(bin)/python -m benchmarks.search
+	DJANGO_SETTINGS_MODULE=tests.settings $(bin)/python -m tests.servers $(bin)/python -m benchmarks.turns
 
 clean: ## Remove the environment and the embedded data
 	rm -rf $(VENV) var

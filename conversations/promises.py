@@ -14,6 +14,7 @@ from django.db.models import Count, F, Q, QuerySet
 
 from agents.models import AgentRun
 from config.models import UsageRecord, UsageStatus
+from conversations import history
 from conversations.models import Conversation, Message, MessageRole, MessageSource
 from knowledge import vectors
 from knowledge.models import (
@@ -83,11 +84,7 @@ def _not_live_in(runs: list[AgentRun]) -> Iterator[Violation]:
 
 
 def _used_versions(run: AgentRun) -> set[tuple[int, int]]:
-    shown = {
-        (passage["document_id"], passage["version"])
-        for message in run.messages
-        for passage in message.get("passages", [])
-    }
+    shown = {(document_id, version) for document_id, version, _build in history.shown_passages(run.messages)}
     if run.answer is None:
         return shown
     return shown | set(run.answer.sources.values_list("document_id", "version"))
@@ -149,7 +146,7 @@ def passages_shown_across_stores() -> Iterator[Violation]:
     """No run was shown a passage of another store."""
     home: dict[int, tuple[int, int]] = {}
     for run in AgentRun.objects.order_by("pk").iterator(chunk_size=_BATCH):
-        shown = {passage["document_id"] for message in run.messages for passage in message.get("passages", [])}
+        shown = {document_id for document_id, _version, _build in history.shown_passages(run.messages)}
         unknown = shown - home.keys()
         if unknown:
             rows = KnowledgeDocument.objects.filter(pk__in=unknown).values_list("pk", "tenant_id", "store_id")
