@@ -6,7 +6,7 @@ Locks are taken in the order document, version, job. The worker's side of publis
 import hashlib
 from uuid import UUID
 
-from django.db import IntegrityError, transaction
+from django.db import IntegrityError
 
 from knowledge import builds, chunking
 from knowledge.chunking import Span
@@ -25,7 +25,7 @@ from zhifu.errors import Conflict, Invalid, NotFound
 from zhifu.jobs import JobStatus
 from zhifu.models import Store
 from zhifu.scope import Scope
-from zhifu.transactions import database_now
+from zhifu.transactions import change, database_now
 
 MAX_IDEMPOTENCY_KEY = 200
 
@@ -43,9 +43,7 @@ def create_document(*, scope: Scope, store: Store, content: Content, idempotency
         spans = _checked(content)
         key = _creation_key(scope, store, idempotency_key)
         try:
-            with transaction.atomic():
-                document = KnowledgeDocument.objects.create(tenant_id=store.tenant_id, store=store, creation_key=key)
-                version = _write_version(scope, document, content, spans)
+            version = change(_create, scope, store, content, spans, key)
         except IntegrityError:
             if key is None:
                 raise
@@ -63,16 +61,7 @@ def revise_document(*, scope: Scope, document_id: UUID, content: Content, expect
     with audit.recorded(scope, "knowledge.revise", "document", str(document_id)):
         scope.require("knowledge:write")
         spans = _checked(content)
-        with transaction.atomic():
-            document = _lock_document(scope, document_id)
-            repeated = _adjacent_retry(scope, document, content, expected_version)
-            if repeated is not None:
-                return repeated
-            _expect_version(document, expected_version)
-            document.version += 1
-            document.status = DocumentStatus.DRAFT
-            _save(document)
-            return _write_version(scope, document, content, spans)
+        return change(_revise, scope, document_id, content, spans, expected_version)
 
 
 def publish_document(*, scope: Scope, document_id: UUID, expected_version: int) -> IndexJob:
@@ -82,24 +71,9 @@ def publish_document(*, scope: Scope, document_id: UUID, expected_version: int) 
     older version is cancelled. A version whose `effective_from` lies ahead is indexed when that moment comes.
     Raises Conflict when the document was revoked or has moved on, Forbidden without `knowledge:publish`.
     """
-    with audit.recorded(scope, "knowledge.publish", "document", str(document_id)), transaction.atomic():
+    with audit.recorded(scope, "knowledge.publish", "document", str(document_id)):
         scope.require("knowledge:publish")
-        document = _lock_document(scope, document_id)
-        _expect_version(document, expected_version)
-        if document.status == DocumentStatus.REVOKED:
-            raise Conflict(
-                "文档已撤回，没有可发布的内容，请先保存新的草稿 / "
-                "The document was revoked and there is nothing to publish; save a new draft first."
-            )
-        version = DocumentVersion.objects.select_for_update().get(document=document, version=document.version)
-        if document.live_version == version.version:
-            return _job_that_published(version)
-        open_job = _lock_open_job(document)
-        if open_job is not None and open_job.document_version_id == version.pk:
-            return open_job
-        if open_job is not None:
-            _cancel(open_job, "SUPERSEDED", "已改为发布更新的版本 / A newer version is being published instead.")
-        return _enqueue(scope, document, version)
+        return change(_publish, scope, document_id, expected_version)
 
 
 def revoke_document(*, scope: Scope, document_id: UUID, expected_version: int) -> KnowledgeDocument:
@@ -108,27 +82,71 @@ def revoke_document(*, scope: Scope, document_id: UUID, expected_version: int) -
     Takes a number of its own, so that nobody publishes or revises what they saw before it. Sent again, it changes
     nothing. Raises Conflict when the document has moved on, Forbidden without `knowledge:publish`.
     """
-    with audit.recorded(scope, "knowledge.revoke", "document", str(document_id)), transaction.atomic():
+    with audit.recorded(scope, "knowledge.revoke", "document", str(document_id)):
         scope.require("knowledge:publish")
-        document = _lock_document(scope, document_id)
-        if document.status == DocumentStatus.REVOKED and document.version == expected_version + 1:
-            return document
-        _expect_version(document, expected_version)
-        if document.status == DocumentStatus.REVOKED:
-            return document
-        if document.live_version is not None:
-            DocumentVersion.objects.filter(document=document, version=document.live_version).update(
-                status=VersionStatus.REVOKED, live_until=database_now()
-            )
-            builds.bury_live(document)
-        open_job = _lock_open_job(document)
-        if open_job is not None:
-            _cancel(open_job, "REVOKED", "文档已撤回 / The document was revoked.")
-        document.version += 1
-        document.status = DocumentStatus.REVOKED
-        document.live_version, document.live_build = None, ""
-        _save(document)
+        return change(_revoke, scope, document_id, expected_version)
+
+
+def _create(
+    scope: Scope, store: Store, content: Content, spans: list[Span], creation_key: str | None
+) -> DocumentVersion:
+    document = KnowledgeDocument.objects.create(tenant_id=store.tenant_id, store=store, creation_key=creation_key)
+    return _write_version(scope, document, content, spans)
+
+
+def _revise(
+    scope: Scope, document_id: UUID, content: Content, spans: list[Span], expected_version: int
+) -> DocumentVersion:
+    document = _lock_document(scope, document_id)
+    repeated = _adjacent_retry(scope, document, content, expected_version)
+    if repeated is not None:
+        return repeated
+    _expect_version(document, expected_version)
+    document.version += 1
+    document.status = DocumentStatus.DRAFT
+    _save(document)
+    return _write_version(scope, document, content, spans)
+
+
+def _publish(scope: Scope, document_id: UUID, expected_version: int) -> IndexJob:
+    document = _lock_document(scope, document_id)
+    _expect_version(document, expected_version)
+    if document.status == DocumentStatus.REVOKED:
+        raise Conflict(
+            "文档已撤回，没有可发布的内容，请先保存新的草稿 / "
+            "The document was revoked and there is nothing to publish; save a new draft first."
+        )
+    version = DocumentVersion.objects.select_for_update().get(document=document, version=document.version)
+    if document.live_version == version.version:
+        return _job_that_published(version)
+    open_job = _lock_open_job(document)
+    if open_job is not None and open_job.document_version_id == version.pk:
+        return open_job
+    if open_job is not None:
+        _cancel(open_job, "SUPERSEDED", "已改为发布更新的版本 / A newer version is being published instead.")
+    return _enqueue(scope, document, version)
+
+
+def _revoke(scope: Scope, document_id: UUID, expected_version: int) -> KnowledgeDocument:
+    document = _lock_document(scope, document_id)
+    if document.status == DocumentStatus.REVOKED and document.version == expected_version + 1:
         return document
+    _expect_version(document, expected_version)
+    if document.status == DocumentStatus.REVOKED:
+        return document
+    if document.live_version is not None:
+        DocumentVersion.objects.filter(document=document, version=document.live_version).update(
+            status=VersionStatus.REVOKED, live_until=database_now()
+        )
+        builds.bury_live(document)
+    open_job = _lock_open_job(document)
+    if open_job is not None:
+        _cancel(open_job, "REVOKED", "文档已撤回 / The document was revoked.")
+    document.version += 1
+    document.status = DocumentStatus.REVOKED
+    document.live_version, document.live_build = None, ""
+    _save(document)
+    return document
 
 
 def _checked(content: Content) -> list[Span]:

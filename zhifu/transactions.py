@@ -43,5 +43,15 @@ def commit(step: Callable[Arguments, Result], *args: Arguments.args, **kwargs: A
     raise AssertionError("unreachable")
 
 
+def change(step: Callable[Arguments, Result], *args: Arguments.args, **kwargs: Arguments.kwargs) -> Result:
+    """As commit, for services: called inside a transaction (Django admin's views are one), `step` runs once as a part
+    of it, because a deadlock has then undone more than the step.
+    """
+    if connection.in_atomic_block:
+        with transaction.atomic():
+            return step(*args, **kwargs)
+    return commit(step, *args, **kwargs)
+
+
 def _is_repeatable(error: OperationalError) -> bool:
     return bool(error.args) and (error.args[0] in _REPEATABLE_CODES or "database is locked" in str(error))
