@@ -1,0 +1,461 @@
+"""Search as the product calls it: what is found, what is hidden, and what happens when something is down."""
+
+import signal
+import subprocess
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack
+from datetime import timedelta
+from pathlib import Path
+
+import numpy as np
+import psutil
+import pytest
+from django.core.cache import cache
+from django.utils import timezone
+from pytest_django.fixtures import DjangoAssertNumQueries, Settings
+
+from knowledge import retrieval, targets, vectors
+from knowledge.models import DocumentVersion, IndexTarget, KnowledgeDocument
+from knowledge.results import DegradationReason, ScoreKind, SearchResult
+from tests import servers
+from tests.factories import Shop, make_store
+from tests.fakes import HashingEncoder
+from tests.knowledge.publishing import publish, publish_newest, revise, revoke
+from tests.knowledge.test_vectors import HOSTILE
+from zhifu import faults
+from zhifu.errors import Broken, DimensionMismatch, Forbidden, Invalid, Unauthenticated, Unavailable
+
+QUESTION = "键盘怎么清洁？"
+TEXT = "键盘清洁：先断开电源，怎么清洁都要用软毛刷。"
+
+
+class DownEncoder(HashingEncoder):
+    model = "hashing"
+
+    def encode(self, texts: list[str], kind: str) -> np.ndarray:
+        raise RuntimeError("no GPU")
+
+
+class SlowEncoder(HashingEncoder):
+    model = "slow"
+    gate = threading.Event()
+
+    def encode(self, texts: list[str], kind: str) -> np.ndarray:
+        self.gate.wait(10)
+        return super().encode(texts, kind)
+
+
+def titles(result: SearchResult) -> list[str]:
+    return [passage.title for passage in result.passages]
+
+
+def search(shop: Shop, query: str = QUESTION, **values: object) -> SearchResult:
+    return retrieval.search(shop.customer_scope, query, **values)
+
+
+@pytest.fixture
+def dead_milvus(settings: Settings) -> str:
+    """settings.MILVUS_URL names a port where nobody listens."""
+    settings.MILVUS_URL = f"http://127.0.0.1:{servers.free_port()}"
+    return settings.MILVUS_URL
+
+
+@pytest.fixture
+def private_milvus(tmp_path: Path, settings: Settings) -> Iterator[subprocess.Popen]:
+    """A milvus-lite server of this test's own, empty, which settings.MILVUS_URL names."""
+    with ExitStack() as stack:
+        port = servers.free_port()
+        program = Path(servers.sys.executable).parent / "milvus-lite"
+        arguments = [str(program), "server", "--data-dir", str(tmp_path / "milvus"), "--host", "127.0.0.1"]
+        process = servers.start([*arguments, "--port", str(port)], port, tmp_path, stack)
+        settings.MILVUS_URL = f"http://127.0.0.1:{port}"
+        yield process
+        process.send_signal(signal.SIGCONT)
+
+
+# --- What is found ---
+def test_the_passage_comes_back_with_score_tags_and_the_moment_it_went_live(shop: Shop) -> None:
+    document = publish(shop, "键盘清洁", TEXT, tags=("外设",))
+    result = search(shop)
+    (passage,) = result.passages
+    version = document.versions.get(version=1)
+    assert (passage.document_id, passage.source_id, passage.version) == (document.pk, document.public_id, 1)
+    assert (passage.build, passage.position, passage.text) == (document.live_build, 0, TEXT)
+    assert (passage.tags, passage.updated_at, passage.collection) == (("外设",), version.live_from, "faq")
+    assert passage.score_kind == ScoreKind.COSINE
+    assert passage.score is not None
+    assert 0.2 <= passage.score <= 1
+    assert (result.degraded, result.degradation_reason, result.truncated, result.total_candidates) == (
+        False,
+        None,
+        False,
+        1,
+    )
+    assert result.searched_collections == ("faq", "product", "policy", "general")
+
+
+def test_two_tenants_with_the_same_texts_each_see_their_own(shop: Shop, other_shop: Shop) -> None:
+    own, foreign = publish(shop, "键盘清洁", TEXT), publish(other_shop, "键盘清洁", TEXT)
+    assert [passage.document_id for passage in search(shop).passages] == [own.pk]
+    assert [passage.document_id for passage in search(other_shop).passages] == [foreign.pk]
+    assert search(shop).total_candidates == 1
+
+
+def test_a_store_and_an_audience_hide_what_is_not_for_them(shop: Shop) -> None:
+    elsewhere = Shop(shop.tenant, make_store(shop.tenant), shop.member, shop.customer)
+    publish(elsewhere, "分店", f"{TEXT}分店。")
+    publish(shop, "员工", f"{TEXT}员工。", audience="STAFF")
+    publish(shop, "客户", TEXT)
+    assert titles(search(shop)) == ["客户"]
+    assert sorted(titles(retrieval.search(shop.staff_scope, QUESTION))) == ["员工", "客户"]
+    assert titles(search(elsewhere)) == ["分店"]
+
+
+def test_intents_choose_the_collections_and_their_top_k(shop: Shop) -> None:
+    for number in range(4):
+        publish(shop, f"faq {number}", f"{TEXT}{number}")
+    publish(shop, "policy", TEXT, collection="policy")
+    publish(shop, "general", f"{TEXT}。", collection="general")
+    faq = search(shop, intents=["faq"], limit=10)
+    assert faq.searched_collections == ("faq",)
+    assert len(faq.passages) == 3
+    assert faq.truncated
+    both = search(shop, intents=["policy_explain", "faq", "faq"], limit=10)
+    assert both.searched_collections == ("policy", "faq")
+    assert len(both.passages) == 4
+    assert "general" in titles(search(shop, limit=10))
+
+
+def test_repeated_text_is_shown_once(shop: Shop) -> None:
+    publish(shop, "一", TEXT)
+    publish(shop, "二", TEXT)
+    result = search(shop)
+    assert len(result.passages) == 1
+    assert result.total_candidates == 2
+
+
+def test_the_same_question_gets_the_same_order_every_time(shop: Shop) -> None:
+    for number in range(5):
+        publish(shop, f"文档 {number}", f"键盘清洁 {number}", collection="policy")
+    first = search(shop, limit=5)
+    assert len(first.passages) == 5
+    assert all(search(shop, limit=5) == first for _ in range(3))
+
+
+def test_what_is_not_near_enough_is_cut_and_configuration_may_say_otherwise(shop: Shop, settings: Settings) -> None:
+    publish(shop, "退货", "自签收之日起可以申请退款，运费自理。")
+    assert titles(search(shop)) == []
+    settings.KNOWLEDGE = {"similarity_threshold": 0.0}
+    assert titles(search(shop)) == ["退货"]
+    settings.KNOWLEDGE = {"similarity_threshold": 1.0}
+    assert titles(search(shop)) == []
+
+
+@pytest.mark.parametrize("query", ["TH01", "ｔｈ０１ 的尺寸是多少，能不能装在户外的箱子里", "传感器-温度-TH01"])
+def test_a_chunk_that_holds_the_number_asked_for_is_never_cut(shop: Shop, settings: Settings, query: str) -> None:
+    settings.KNOWLEDGE = {"similarity_threshold": 1.0}
+    publish(shop, "传感器", "型号 TH01，量程零下二十度到六十度。")
+    publish(shop, "别的", "型号 TH011，量程不同。")
+    assert titles(search(shop, query)) == ["传感器"]
+
+
+def test_convex_fusion_finds_the_same_passages(shop: Shop, settings: Settings) -> None:
+    publish(shop, "键盘", TEXT)
+    publish(shop, "键盘二", f"{TEXT}再擦干。")
+    settings.KNOWLEDGE = {"fusion": "convex"}
+    assert sorted(titles(search(shop))) == ["键盘", "键盘二"]
+
+
+def test_nothing_published_is_an_empty_answer_and_no_outage(shop: Shop) -> None:
+    result = search(shop)
+    assert (result.passages, result.degraded, result.total_candidates) == ((), False, 0)
+
+
+@pytest.mark.parametrize("query", HOSTILE, ids=range(len(HOSTILE)))
+def test_hostile_queries_are_answered_and_stay_in_the_tenant(shop: Shop, other_shop: Shop, query: str) -> None:
+    publish(shop, "自家", f"自家的 {query[:200]}")
+    publish(other_shop, "别家", f"别家的 {query[:200]}")
+    if not query.strip():
+        with pytest.raises(Invalid):
+            search(shop, query)
+        return
+    result = search(shop, query)
+    assert not result.degraded
+    assert "别家" not in titles(result)
+
+
+# --- What is hidden again ---
+def test_search_hides_a_version_revoked_after_retrieval(shop: Shop) -> None:
+    document = publish(shop, "键盘清洁", TEXT)
+    publish(shop, "另一篇", f"{TEXT}另一篇。")
+    with faults.at("search.before_verify", lambda: revoke(shop, document)):
+        result = search(shop)
+    assert titles(result) == ["另一篇"]
+    assert not result.degraded
+
+
+def test_search_hides_a_version_replaced_after_retrieval(shop: Shop) -> None:
+    document = publish(shop, "键盘清洁", TEXT)
+    with faults.at("search.before_verify", lambda: publish_newest(shop, revise(shop, document, "新版", "没有关系"))):
+        assert titles(search(shop)) == []
+
+
+def test_revoking_needs_no_worker_and_no_milvus(shop: Shop) -> None:
+    document = publish(shop, "键盘清洁", TEXT)
+    assert titles(search(shop)) == ["键盘清洁"]
+    revoke(shop, document)
+    # The vectors are still there: nothing has removed them.
+    result = search(shop)
+    assert (titles(result), result.degraded, result.total_candidates) == ([], False, 1)
+
+
+def test_vectors_of_a_build_that_is_not_live_are_never_shown(shop: Shop) -> None:
+    document = publish(shop, "键盘清洁", TEXT)
+    KnowledgeDocument.objects.filter(pk=document.pk).update(live_build="0-0")
+    assert titles(search(shop)) == []
+
+
+@pytest.mark.parametrize(
+    ("change", "shown"),
+    [
+        ({"expires_at": timedelta(seconds=-1)}, False),
+        ({"expires_at": timedelta(hours=1)}, True),
+        ({"effective_from": timedelta(hours=1)}, False),
+        ({"effective_from": timedelta(seconds=-1)}, True),
+    ],
+)
+def test_only_what_is_valid_now_is_shown(shop: Shop, change: dict[str, timedelta], shown: bool) -> None:
+    document = publish(shop, "键盘清洁", TEXT)
+    moments = {field: timezone.now() + offset for field, offset in change.items()}
+    DocumentVersion.objects.filter(document=document).update(**moments)
+    assert bool(search(shop).passages) is shown
+
+
+def test_text_and_title_are_those_of_the_database(shop: Shop) -> None:
+    document = publish(shop, "键盘清洁", TEXT)
+    version = document.versions.get(version=1)
+    DocumentVersion.objects.filter(pk=version.pk).update(title="改过的标题")
+    version.chunks.update(text="改过的正文")
+    (passage,) = search(shop).passages
+    assert (passage.title, passage.text) == ("改过的标题", "改过的正文")
+
+
+def test_when_verification_removes_the_first_candidates_the_search_goes_deeper(shop: Shop, settings: Settings) -> None:
+    settings.KNOWLEDGE = {"similarity_threshold": 0.0}
+    target = targets.active_target("faq")
+    publish(shop, "在线", "键盘的一般说明，与清洁关系不大的许多文字，关于价格和保修。")
+    # Forty rows nearer to the question, of builds that nothing answers from.
+    stale = [_stale_row(shop, number) for number in range(40)]
+    vectors.upsert(target, stale, deadline=time.monotonic() + 10)
+    assert titles(search(shop)) == ["在线"]
+
+
+def _stale_row(shop: Shop, number: int) -> vectors.VectorRow:
+    text = f"{QUESTION}{QUESTION}{number}"
+    return vectors.VectorRow(
+        tenant=shop.tenant.pk,
+        store=shop.store.pk,
+        document=10**9 + number,
+        version=1,
+        build="1-0",
+        position=0,
+        collection="faq",
+        source_type="manual",
+        audience="CUSTOMER",
+        entity_ref="",
+        tags=(),
+        updated_at=0,
+        text=text,
+        vector=HashingEncoder().encode([text], "passage")[0],
+    )
+
+
+def test_the_scope_is_read_again_after_slow_work(shop: Shop) -> None:
+    publish(shop, "键盘清洁", TEXT)
+
+    def close() -> None:
+        type(shop.store).objects.filter(pk=shop.store.pk).update(is_open=False)
+
+    with faults.at("search.before_verify", close), pytest.raises(Unauthenticated):
+        search(shop)
+
+
+# --- What is refused ---
+@pytest.mark.parametrize(
+    ("query", "values"),
+    [
+        ("", {}),
+        ("  \n ", {}),
+        ("字" * 2001, {}),
+        ("a\0b", {}),
+        ("\ud800", {}),
+        (QUESTION, {"limit": 0}),
+        (QUESTION, {"limit": 21}),
+        (QUESTION, {"intents": ["unknown"]}),
+        (QUESTION, {"intents": ["faq_collection"]}),
+        (QUESTION, {"intents": ["faq"] * 5}),
+    ],
+)
+def test_bad_input_is_refused(shop: Shop, query: str, values: dict) -> None:
+    with pytest.raises(Invalid):
+        search(shop, query, **values)
+
+
+def test_the_bounds_themselves_are_accepted(shop: Shop) -> None:
+    publish(shop, "键盘清洁", TEXT)
+    for limit in (1, 20):
+        assert titles(search(shop, ("键盘" * 1000)[:2000], limit=limit)) in (["键盘清洁"], [])
+
+
+def test_a_caller_without_permission_or_store_searches_nothing(shop: Shop) -> None:
+    scope = shop.customer_scope
+    with pytest.raises(Forbidden):
+        retrieval.search(type(scope)(**(vars(scope) | {"permissions": frozenset()})), QUESTION)
+    with pytest.raises(Invalid):
+        retrieval.search(type(scope)(**(vars(scope) | {"store_id": None})), QUESTION)
+
+
+# --- When something is down ---
+def assert_degraded(result: SearchResult, reason: DegradationReason, expected: list[str]) -> None:
+    assert (result.degraded, result.degradation_reason) == (True, reason)
+    assert titles(result) == expected
+    assert all(passage.score is None and passage.score_kind is None for passage in result.passages)
+
+
+def test_with_milvus_refusing_keywords_answer_and_say_so(shop: Shop, dead_milvus: str, settings: Settings) -> None:
+    alive, settings.MILVUS_URL = dead_milvus, servers.os.environ["ZHIFU_TEST_MILVUS_URL"]
+    publish(shop, "键盘清洁", TEXT)
+    settings.MILVUS_URL = alive
+    before = time.monotonic()
+    assert_degraded(search(shop), DegradationReason.MILVUS_UNAVAILABLE, ["键盘清洁"])
+    assert time.monotonic() - before < 4
+
+
+def test_a_dead_milvus_costs_one_request_its_timeout_and_not_the_next(shop: Shop, settings: Settings) -> None:
+    publish(shop, "键盘清洁", TEXT)
+    with servers.socket.create_server(("127.0.0.1", 0)) as silent:
+        settings.MILVUS_URL = f"http://127.0.0.1:{silent.getsockname()[1]}"
+        assert_degraded(search(shop), DegradationReason.MILVUS_UNAVAILABLE, ["键盘清洁"])
+        before = time.monotonic()
+        assert_degraded(search(shop), DegradationReason.MILVUS_UNAVAILABLE, ["键盘清洁"])
+        assert time.monotonic() - before < 1
+        cache.delete_many([f"suspect:{settings.MILVUS_URL}", f"trying:{settings.MILVUS_URL}"])
+
+
+@pytest.mark.faults
+def test_a_milvus_that_hangs_or_comes_back_empty_degrades_within_the_deadline(
+    shop: Shop, private_milvus: subprocess.Popen, settings: Settings
+) -> None:
+    publish(shop, "键盘清洁", TEXT)
+    assert not search(shop).degraded
+    private_milvus.send_signal(signal.SIGSTOP)
+    while psutil.Process(private_milvus.pid).status() != psutil.STATUS_STOPPED:
+        time.sleep(0.01)
+    before = time.monotonic()
+    assert_degraded(search(shop), DegradationReason.MILVUS_UNAVAILABLE, ["键盘清洁"])
+    assert time.monotonic() - before < settings.SEARCH_DEADLINE_SECONDS
+    private_milvus.send_signal(signal.SIGCONT)
+    cache.delete_many([f"suspect:{settings.MILVUS_URL}", f"trying:{settings.MILVUS_URL}"])
+    assert not search(shop).degraded
+    # Everything it held is gone, and it answers without an error.
+    vectors.drop_collection(targets.active_target("faq"))
+    assert_degraded(search(shop), DegradationReason.MILVUS_UNAVAILABLE, ["键盘清洁"])
+
+
+def test_an_index_that_is_empty_for_this_store_only_counts_as_unavailable(shop: Shop, other_shop: Shop) -> None:
+    document = publish(shop, "键盘清洁", TEXT)
+    publish(other_shop, "键盘清洁", TEXT)
+    target = targets.active_target("faq")
+    vectors.remove_builds(target, tenant_id=shop.tenant.pk, document_id=document.pk, builds=[document.live_build])
+    assert_degraded(search(shop), DegradationReason.MILVUS_UNAVAILABLE, ["键盘清洁"])
+    assert not search(other_shop).degraded
+
+
+def test_with_the_embedder_down_keywords_answer_and_say_so(shop: Shop, settings: Settings) -> None:
+    publish(shop, "键盘清洁", TEXT)
+    IndexTarget.objects.update(model="down")
+    settings.ENCODERS = {**settings.ENCODERS, "down": f"{__name__}.DownEncoder"}
+    assert_degraded(search(shop), DegradationReason.EMBEDDING_UNAVAILABLE, ["键盘清洁"])
+
+
+def test_with_the_embedder_slow_keywords_answer_at_its_deadline(shop: Shop, settings: Settings) -> None:
+    publish(shop, "键盘清洁", TEXT)
+    IndexTarget.objects.update(model="slow")
+    settings.ENCODERS = {**settings.ENCODERS, "slow": f"{__name__}.SlowEncoder"}
+    settings.EMBED_DEADLINE_SECONDS = 0.2
+    before = time.monotonic()
+    assert_degraded(search(shop), DegradationReason.EMBEDDING_UNAVAILABLE, ["键盘清洁"])
+    assert time.monotonic() - before < 2
+    SlowEncoder.gate.set()
+
+
+def test_a_deadline_that_is_over_degrades_at_once(shop: Shop) -> None:
+    publish(shop, "键盘清洁", TEXT)
+    before = time.monotonic()
+    result = search(shop, "键盘怎么清洁最快？", deadline=time.monotonic() - 1)
+    assert result.degraded
+    assert time.monotonic() - before < 1
+
+
+def test_without_fallback_an_outage_is_said_so(shop: Shop, dead_milvus: str, settings: Settings) -> None:
+    settings.KNOWLEDGE = {"fallback_enabled": False}
+    with pytest.raises(Unavailable) as outage:
+        search(shop)
+    assert outage.value.code == "SEARCH_UNAVAILABLE"
+
+
+@pytest.mark.parametrize("change", [{"dimension": 63}, {"revision": "other"}, {"model": "unknown"}])
+def test_a_wrong_model_is_never_a_reason_to_fall_back(shop: Shop, change: dict) -> None:
+    publish(shop, "键盘清洁", TEXT)
+    IndexTarget.objects.filter(active="faq").update(**change)
+    with pytest.raises(Broken):
+        search(shop)
+
+
+def test_a_physical_collection_of_another_dimension_is_an_error_too(shop: Shop) -> None:
+    publish(shop, "键盘清洁", TEXT)
+    target = targets.active_target("faq")
+    narrow = IndexTarget(collection="faq", dimension=8, physical_name=f"{target.physical_name}_narrow")
+    vectors.ensure_collection(narrow)
+    try:
+        vectors.upsert(narrow, [_narrow_row(shop)], deadline=time.monotonic() + 10)
+        IndexTarget.objects.filter(pk=target.pk).update(physical_name=narrow.physical_name)
+        with pytest.raises(DimensionMismatch):
+            search(shop)
+    finally:
+        vectors.drop_collection(narrow)
+
+
+def _narrow_row(shop: Shop) -> vectors.VectorRow:
+    row = _stale_row(shop, 1)
+    return vectors.VectorRow(**(vars(row) | {"vector": np.ones(8, dtype=np.float32)}))
+
+
+@pytest.mark.parametrize(
+    "broken",
+    [
+        {"similarity_threshold": "high"},
+        {"fusion": "magic"},
+        {"milvus_timeout_seconds": -1},
+        {"collections": {"faq": {"collection": "fin_other_collection", "top_k": 3}}},
+        {"unknown": 1},
+    ],
+)
+def test_a_broken_setting_falls_back_to_its_default_alone(shop: Shop, settings: Settings, broken: dict) -> None:
+    publish(shop, "键盘清洁", TEXT)
+    settings.KNOWLEDGE = {**broken, "fallback_enabled": False}
+    from config.knowledge import KnowledgeSettings, knowledge_settings
+
+    assert knowledge_settings() == KnowledgeSettings(fallback_enabled=False)
+    assert titles(search(shop)) == ["键盘清洁"]
+
+
+def test_a_search_asks_the_database_this_often(shop: Shop, django_assert_num_queries: DjangoAssertNumQueries) -> None:
+    publish(shop, "键盘清洁", TEXT)
+    scope = shop.customer_scope
+    search(shop)
+    # Targets; is anything live where nothing was found (clock, rows); the scope again (3); verify (clock, rows).
+    with django_assert_num_queries(8):
+        retrieval.search(scope, QUESTION)
