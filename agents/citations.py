@@ -9,10 +9,8 @@ import re
 import unicodedata
 from collections.abc import Iterable
 from dataclasses import dataclass
-from datetime import datetime
 from enum import StrEnum
 from typing import Any
-from uuid import UUID
 
 from agents import markers, numbers
 from agents.markers import Marker
@@ -59,13 +57,10 @@ class ShownPassage:
 
     marker: str
     document_id: int
-    source_id: UUID
     version: int
-    build: str
     position: int
     title: str
     text: str
-    updated_at: datetime
 
     @classmethod
     def from_dict(cls, values: dict[str, Any]) -> "ShownPassage":
@@ -73,13 +68,10 @@ class ShownPassage:
         return cls(
             marker=values["marker"],
             document_id=values["document_id"],
-            source_id=UUID(values["source_id"]),
             version=values["version"],
-            build=values["build"],
             position=values["position"],
             title=values["title"],
             text=values["text"],
-            updated_at=datetime.fromisoformat(values["updated_at"]),
         )
 
     @property

@@ -1,8 +1,5 @@
 """Citations: markers in every form, display numbers, and whether passages bear out the sentences that cite them."""
 
-from datetime import UTC, datetime
-from uuid import UUID
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -20,13 +17,10 @@ def passage(marker: str, text: str, document_id: int, title: str = "说明") -> 
     return ShownPassage(
         marker=marker,
         document_id=document_id,
-        source_id=UUID(int=document_id),
         version=1,
-        build="1-a",
         position=0,
         title=title,
         text=text,
-        updated_at=datetime(2026, 1, 1, tzinfo=UTC),
     )
 
 
