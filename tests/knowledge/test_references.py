@@ -1,6 +1,7 @@
 """References: a person's own pointer to what is live, over HTTP; everything wrong answers the same."""
 
 import time
+from dataclasses import replace
 from datetime import datetime
 from typing import Any
 from uuid import UUID, uuid4
@@ -113,6 +114,13 @@ def test_old_keys_verify_while_new_ones_sign(shop: Shop, settings: Settings) -> 
     settings.REFERENCE_KEYS = settings.REFERENCE_KEYS[:1]
     assert resolve(shop.shopper, before).status_code == 404
     assert resolve(shop.shopper, after).status_code == 200
+
+
+def test_the_signature_covers_the_tenant(shop: Shop, other_shop: Shop) -> None:
+    token = references.mint(shop.customer_scope, uuid4())
+    assert references._source(shop.customer_scope, token)
+    with pytest.raises(NotFound):
+        references._source(replace(shop.customer_scope, tenant_id=other_shop.tenant.pk), token)
 
 
 def test_nobody_signed_in_is_told_so(shop: Shop) -> None:
