@@ -3,7 +3,9 @@
 import logging
 from typing import Any
 
-from django.http import HttpRequest, JsonResponse
+from django.http import HttpRequest, HttpResponse, JsonResponse
+from django.shortcuts import render
+from django.urls import reverse
 from rest_framework import exceptions
 from rest_framework.response import Response
 
@@ -102,8 +104,10 @@ def _first_sentence(detail: Any, path: str = "") -> str:
     return f"{path}: {detail}" if path else str(detail)
 
 
-def not_found(request: HttpRequest, exception: Exception | None = None) -> JsonResponse:
-    """404 of addresses no view answers: the same body as of an unknown id."""
+def not_found(request: HttpRequest, exception: Exception | None = None) -> HttpResponse:
+    """404 of addresses no view answers, with the body of an unknown id; in the admin a page for people."""
+    if request.path.startswith(reverse("admin:index")):
+        return render(request, "zhifu/not_found.html", status=404)
     status, body, _headers = _from_failure(errors.NotFound())
     return JsonResponse(body, status=status, content_type=MEDIA_TYPE)
 

@@ -55,6 +55,14 @@ def test_an_unknown_address_answers_like_an_unknown_id(shop: Shop) -> None:
     assert unknown_address["Content-Type"] == unknown_id["Content-Type"] == "application/problem+json"
 
 
+def test_an_unknown_page_of_the_admin_is_a_page_for_people(shop: Shop) -> None:
+    client = Client()
+    client.force_login(shop.member.user)
+    response = client.get("/admin/knowledge/nothing/")
+    assert response.status_code == 404
+    assert "返回管理后台" in response.content.decode()
+
+
 def test_broken_json_is_a_400(shop: Shop) -> None:
     response = shop.staff.post(shop.knowledge_url, data="{", content_type="application/json")
     assert response.status_code == 400
