@@ -79,10 +79,11 @@ FUSIONS = {"rrf": rrf, "convex": convex}
 
 @dataclass(frozen=True)
 class Weighed:
-    """A verified passage and the weight of its candidate. Its score is max(0, cosine)."""
+    """A verified passage, the weight of its candidate, and the least score that makes it worth showing."""
 
     passage: Passage
     weight: float
+    least: float
 
 
 @dataclass(frozen=True)
@@ -95,9 +96,8 @@ class Selection:
 
 @dataclass(frozen=True)
 class Rules:
-    """What qualifies: per collection the least score and how many; `limit` over all; `codes` of the query."""
+    """How many may come back, per collection and in all; and the `codes` of the query."""
 
-    thresholds: Mapping[str, float]
     top_k: Mapping[str, int]
     limit: int
     codes: frozenset[str]
@@ -111,8 +111,9 @@ def select(weighed: Sequence[Weighed], rules: Rules) -> Selection:
     taken: Counter[str] = Counter()
     passages: list[Passage] = []
     qualified = 0
-    for passage in (item.passage for item in ordered):
-        if passage.text in seen or not _qualifies(passage, rules):
+    for item in ordered:
+        passage = item.passage
+        if passage.text in seen or not _qualifies(item, rules):
             continue
         seen.add(passage.text)
         qualified += 1
@@ -122,10 +123,9 @@ def select(weighed: Sequence[Weighed], rules: Rules) -> Selection:
     return Selection(tuple(passages), left_out=qualified > len(passages))
 
 
-def _qualifies(passage: Passage, rules: Rules) -> bool:
-    if (passage.score or 0.0) >= rules.thresholds[passage.collection]:
-        return True
-    return holds_code(f"{passage.title}\n{passage.text}", rules.codes)
+def _qualifies(item: Weighed, rules: Rules) -> bool:
+    passage = item.passage
+    return (passage.score or 0.0) >= item.least or holds_code(f"{passage.title}\n{passage.text}", rules.codes)
 
 
 def _text_hash(passage: Passage) -> str:
@@ -134,6 +134,14 @@ def _text_hash(passage: Passage) -> str:
 
 def _id(passage: Passage) -> tuple[int, int]:
     return passage.document_id, passage.position
+
+
+_HAN = re.compile(r"[\u3400-\u9fff\U00020000-\U0003ffff]")
+
+
+def is_chinese(text: str) -> bool:
+    """Say whether at least a third of the letters are Chinese characters: a Chinese sentence may hold foreign names."""
+    return 3 * len(_HAN.findall(text)) >= max(1, sum(character.isalpha() for character in text))
 
 
 # Letters and digits, joined by what order and article numbers are joined with.

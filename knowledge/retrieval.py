@@ -136,6 +136,7 @@ def _meanings(request: _Request, chosen: Sequence[IndexTarget]) -> dict[str, vec
 
 
 def _by_meaning(request: _Request, chosen: Sequence[IndexTarget], meanings: dict[str, vectors.Vector]) -> SearchResult:
+    rules = ranking.Rules(top_k=request.top_k, limit=request.limit, codes=ranking.codes(request.query))
     for depth in (_DEPTH, _DEEPER):
         proposed = _propose(request, chosen, meanings, depth)
         faults.point("search.before_verify")
@@ -143,7 +144,7 @@ def _by_meaning(request: _Request, chosen: Sequence[IndexTarget], meanings: dict
         scope = credentials.reread(request.scope)
         scope.require("knowledge:query")
         verified = _verify(scope, proposed.candidates)
-        selection = ranking.select(verified, _rules(request, chosen))
+        selection = ranking.select(_weigh(request, chosen, verified), rules)
         removed = len(verified) < len(proposed.candidates)
         if not (removed and proposed.is_full and len(selection.passages) < request.limit):
             break
@@ -222,7 +223,7 @@ def _refuse_hollow(scope: Scope, empty: Sequence[str]) -> None:
 
 
 # --- What MySQL says of it ---
-def _verify(scope: Scope, candidates: Sequence[Candidate]) -> list[ranking.Weighed]:
+def _verify(scope: Scope, candidates: Sequence[Candidate]) -> list[tuple[Passage, Candidate]]:
     """Return those candidates that answer this caller right now, in one query, with text and title from MySQL."""
     known = {candidate.key: candidate for candidate in candidates}
     positions: dict[int, set[int]] = {}
@@ -239,28 +240,28 @@ def _verify(scope: Scope, candidates: Sequence[Candidate]) -> list[ranking.Weigh
     )
     passages = map(queries.passage_of, queries.live_chunks(scope).filter(of_candidates).order_by())
     return [
-        _weighed(passage, known[key])
+        (passage, known[key])
         for passage in passages
         if (key := (passage.document_id, passage.version, passage.build, passage.position)) in known
     ]
 
 
-def _weighed(passage: Passage, candidate: Candidate) -> ranking.Weighed:
-    score = max(0.0, min(1.0, candidate.cosine))
-    return ranking.Weighed(replace(passage, score=score, score_kind=ScoreKind.COSINE), candidate.weight)
-
-
-def _rules(request: _Request, chosen: Sequence[IndexTarget]) -> ranking.Rules:
-    configured = request.config.similarity_threshold
-    return ranking.Rules(
-        thresholds={
-            target.collection: configured if configured is not None else get_encoder(target.model).threshold
-            for target in chosen
-        },
-        top_k=request.top_k,
-        limit=request.limit,
-        codes=ranking.codes(request.query),
-    )
+def _weigh(
+    request: _Request, chosen: Sequence[IndexTarget], verified: Sequence[tuple[Passage, Candidate]]
+) -> list[ranking.Weighed]:
+    """Give each passage its score, max(0, cosine), and the score it must reach: as configured, else its encoder's."""
+    encoders = {target.collection: get_encoder(target.model) for target in chosen}
+    chinese = ranking.is_chinese(request.query)
+    weighed = []
+    for passage, candidate in verified:
+        least = request.config.similarity_threshold
+        if least is None:
+            encoder = encoders[passage.collection]
+            both = chinese and ranking.is_chinese(passage.text)
+            least = encoder.threshold_chinese if both else encoder.threshold
+        scored = replace(passage, score=max(0.0, min(1.0, candidate.cosine)), score_kind=ScoreKind.COSINE)
+        weighed.append(ranking.Weighed(scored, candidate.weight, least))
+    return weighed
 
 
 # --- Without the indexes ---

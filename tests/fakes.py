@@ -17,6 +17,7 @@ class HashingEncoder:
     max_tokens = 512
     batch_tokens = 8192
     threshold = 0.2
+    threshold_chinese = 0.2
 
     def encode(self, texts: list[str], kind: str) -> np.ndarray:
         return np.stack([self._vector(text) for text in texts])

