@@ -11,7 +11,7 @@ dev := $(VENV)/.dev-installed
 PACKAGES := mariadb-server redis-server chromium fonts-noto-cjk default-libmysqlclient-dev pkg-config build-essential python3-dev
 
 .DEFAULT_GOAL := help
-.PHONY: help system demo run test test-deep check format benchmarks clean
+.PHONY: help system demo run test test-deep check format openapi benchmarks clean
 
 help: ## This list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -59,6 +59,9 @@ check: $(dev) ## What CI runs: lint, format, types, migrations, schema, tests
 format: $(dev) ## Format the code and mend what lint can
 	$(bin)/ruff check --fix .
 	$(bin)/ruff format .
+
+openapi: $(dev) ## Refresh tests/openapi.yaml after a change of the API
+	$(bin)/python manage.py spectacular --validate --fail-on-warn --file tests/openapi.yaml
 
 benchmarks: $(dev) ## Search and turn benchmarks against their bare parts
 	DJANGO_SETTINGS_MODULE=tests.settings $(bin)/python -m tests.servers $(bin)/python -m benchmarks.search
