@@ -14,7 +14,7 @@ import psutil
 import pytest
 from django.core.cache import cache
 from django.utils import timezone
-from pytest_django.fixtures import DjangoAssertNumQueries, Settings
+from pytest_django.fixtures import Settings
 
 from knowledge import retrieval, targets, vectors
 from knowledge.models import DocumentVersion, IndexTarget, KnowledgeDocument
@@ -24,6 +24,7 @@ from tests.factories import Shop, make_store
 from tests.fakes import HashingEncoder
 from tests.knowledge.publishing import publish, publish_newest, revise, revoke
 from tests.knowledge.test_vectors import HOSTILE
+from tests.query_counts import pinned
 from zhifu import faults
 from zhifu.errors import Broken, DimensionMismatch, Forbidden, Invalid, Unauthenticated, Unavailable
 
@@ -452,10 +453,10 @@ def test_a_broken_setting_falls_back_to_its_default_alone(shop: Shop, settings: 
     assert titles(search(shop)) == ["键盘清洁"]
 
 
-def test_a_search_asks_the_database_this_often(shop: Shop, django_assert_num_queries: DjangoAssertNumQueries) -> None:
+def test_a_search_asks_the_database_this_often(shop: Shop) -> None:
     publish(shop, "键盘清洁", TEXT)
     scope = shop.customer_scope
     search(shop)
     # Targets; is anything live where nothing was found (clock, rows); the scope again (3); verify (clock, rows).
-    with django_assert_num_queries(8):
+    with pinned("a search"):
         retrieval.search(scope, QUESTION)

@@ -1,0 +1,80 @@
+"""How many database queries each thing costs, in one place: an N+1 shows here as a one-line difference.
+
+`with pinned("a search"):` fails, listing the queries, when what is done inside costs another number. Where that is
+meant, `make test ARGS="-k query or cost" PIN_QUERIES=1` writes the new numbers here, and the next run judges them.
+"""
+
+import os
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
+
+PINNED = {
+    # Reading, the same however many rows there are. Who asks: 2 for a customer, 3 for a member; 1 for the store in the
+    # address; the rest is what is read.
+    "GET /api/v1/knowledge-references/{token}": 4,
+    "GET /openapi/v1/conversations": 3,
+    "GET /openapi/v1/conversations/{conversation}": 3,
+    "GET /openapi/v1/conversations/{conversation}/messages": 7,
+    "GET /openapi/v1/runs/{run}": 5,
+    "GET /openapi/v1/stores/{store}/knowledge": 6,
+    "GET /openapi/v1/stores/{store}/knowledge/index-jobs": 5,
+    "GET /openapi/v1/stores/{store}/knowledge/index-jobs/{job}": 5,
+    "GET /openapi/v1/stores/{store}/knowledge/{document}": 6,
+    "GET /openapi/v1/stores/{store}/knowledge/{document}/versions": 6,
+    "GET /openapi/v1/stores/{store}/knowledge/{document}/versions/{number}": 5,
+    # Searching.
+    "POST /openapi/v1/stores/{store}/knowledge/search": 13,
+    "a search": 8,
+    # Writing: locks, checks, rows, the trail.
+    "a customer's first token": 9,
+    "a customer's next token": 5,
+    "a new document": 17,
+    "a revision": 16,
+    "a publication": 16,
+    "a revocation": 16,
+    "a new conversation": 8,
+    "a message": 15,
+    "a cancelled run": 18,
+    # Work in the background.
+    "an index job of one batch": 39,
+    "an index job of two batches": 44,
+    "a turn that searches once": 94,
+    "a round of the sweeper": 8,
+    # The admin, signed in as who may see the list.
+    "the list /admin/agents/agentrun/": 8,
+    "the list /admin/auth/group/": 7,
+    "the list /admin/auth/user/": 8,
+    "the list /admin/config/usagerecord/": 7,
+    "the list /admin/conversations/conversation/": 8,
+    "the list /admin/knowledge/documentversion/": 7,
+    "the list /admin/knowledge/indexjob/": 7,
+    "the list /admin/knowledge/knowledgedocument/": 9,
+    "the list /admin/zhifu/auditevent/": 7,
+    "the list /admin/zhifu/customer/": 7,
+    "the list /admin/zhifu/member/": 7,
+    "the list /admin/zhifu/store/": 7,
+    "the list /admin/zhifu/storekey/": 8,
+    "the list /admin/zhifu/tenant/": 7,
+}
+
+
+@contextmanager
+def pinned(name: str) -> Iterator[None]:
+    with CaptureQueriesContext(connection) as queries:
+        yield
+    asked = [query["sql"][:160] for query in queries]
+    if os.environ.get("PIN_QUERIES"):
+        _pin(name, len(asked))
+        return
+    wrong = f"{name!r}: {len(asked)} queries, {PINNED[name]} pinned"
+    assert len(asked) == PINNED[name], "\n".join([wrong, *asked])
+
+
+def _pin(name: str, count: int) -> None:
+    here = Path(__file__)
+    here.write_text(re.sub(rf'("{re.escape(name)}": )\d+', rf"\g<1>{count}", here.read_text()))
