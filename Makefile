@@ -8,7 +8,6 @@ export OMP_NUM_THREADS ?= 1
 bin := $(VENV)/bin
 base := $(VENV)/.base-installed
 dev := $(VENV)/.dev-installed
-PACKAGES := mariadb-server redis-server chromium fonts-noto-cjk default-libmysqlclient-dev pkg-config build-essential python3-dev
 
 .DEFAULT_GOAL := help
 .PHONY: help system demo run test test-deep check format openapi benchmarks clean
@@ -17,22 +16,29 @@ help: ## This list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
 
 system: ## Debian packages that tests need (as root)
-	@test "$$(id -u)" = 0 || { echo "make system installs Debian packages: run it as root, or install: $(PACKAGES)"; exit 1; }
-	apt-get update -qq
-	DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $(PACKAGES)
+	@missing="$$(PYTHON=$(PYTHON) tests/missing-packages)"; \
+	test -n "$$missing" || { echo "make system: nothing is missing"; exit 0; }; \
+	test "$$(id -u)" = 0 || { echo "make system installs Debian packages: run it as root; missing here: $$missing"; exit 1; }; \
+	apt-get update -qq; known=""; \
+	for package in $$missing; do \
+		if apt-cache show $$package >/dev/null 2>&1; then known="$$known $$package"; else echo "apt has no $$package here"; fi; \
+	done; \
+	DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $$known
 
-$(VENV)/bin/python:
+$(bin)/pip:
 	@command -v $(PYTHON) >/dev/null || { echo "Python 3.11 is missing: install it, or say which to use: make demo PYTHON=/path/to/python3.11"; exit 1; }
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info[:2] != (3, 11))' || { echo "$(PYTHON) is not Python 3.11; say which to use: make demo PYTHON=/path/to/python3.11"; exit 1; }
 	@$(PYTHON) -c 'import ensurepip' 2>/dev/null || { echo "Python's venv module is missing: install python3.11-venv"; exit 1; }
 	$(PYTHON) -m venv $(VENV)
 
-$(base): requirements-base.txt | $(VENV)/bin/python
+$(base): requirements-base.txt | $(bin)/pip
 	$(bin)/pip install --quiet --disable-pip-version-check -r requirements-base.txt
 	@touch $@
 
-$(dev): requirements-dev.txt requirements.txt requirements-base.txt | $(VENV)/bin/python
-	@command -v mysql_config >/dev/null || command -v mariadb_config >/dev/null || pkg-config --exists mysqlclient libmariadb mariadb 2>/dev/null || { echo "The MySQL client headers are missing: make system (as root), or install default-libmysqlclient-dev and pkg-config"; exit 1; }
+$(dev): requirements-dev.txt requirements.txt requirements-base.txt | $(bin)/pip
+	@command -v cc >/dev/null || { echo "A C compiler is missing: make system (as root), or install build-essential"; exit 1; }
+	@$(bin)/python -c 'import os, sysconfig; os.stat(sysconfig.get_path("include") + "/Python.h")' 2>/dev/null || { echo "Python's headers are missing: make system (as root), or install python3.11-dev"; exit 1; }
+	@pkg-config --exists mysqlclient 2>/dev/null || pkg-config --exists mariadb 2>/dev/null || pkg-config --exists libmariadb 2>/dev/null || { echo "The MySQL client headers are missing: make system (as root), or install default-libmysqlclient-dev and pkg-config"; exit 1; }
 	$(bin)/pip install --quiet --disable-pip-version-check -r requirements-dev.txt
 	@touch $@ $(base)
 
