@@ -281,6 +281,7 @@ def remove_dead_builds() -> int:
             logger.warning("dead builds stay for now", extra={"target": row.target_id, "code": failure.code})
             out_of_reach.add(row.target_id)
             continue
+        faults.point("index.after_removal")
         DeadBuild.objects.filter(pk=row.pk).delete()
         removed += 1
     return removed

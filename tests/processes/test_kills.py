@@ -7,7 +7,7 @@ from config.models import UsageRecord
 from knowledge import vectors
 from knowledge.models import DeadBuild, IndexTarget, KnowledgeDocument
 from tests.factories import Shop
-from tests.processes.story import Story, assert_promises_kept
+from tests.processes.story import CLEANING_CHANGED, Story, assert_promises_kept
 from tests.processes.system import System, eventually
 from zhifu.jobs import JobStatus
 
@@ -54,4 +54,25 @@ def test_an_agents_worker_killed_before_commit_is_followed_by_another(system: Sy
     run = AgentRun.objects.get()
     assert (run.status, run.attempts) == (JobStatus.COMPLETED, 2)
     assert UsageRecord.objects.filter(subject_id=run.pk).count() >= 2, "the killed worker's calls stay recorded"
+    assert_promises_kept()
+
+
+def test_a_maintenance_worker_killed_while_removing_a_build_is_followed_by_another(
+    system: System, merchant: Shop
+) -> None:
+    system.start_broker()
+    system.start_web()
+    system.start_worker("index")
+    story = Story(system, merchant)
+    document = story.write()
+    story.publish(document)
+    system.start_worker("maintenance", ZHIFU_FAULTS="index.after_removal=kill")
+    story.rewrite(document, CLEANING_CHANGED, expected_version=1)
+    story.publish(document, 2)
+    system.wait_for_death("maintenance")
+    assert DeadBuild.objects.exists(), "what was removed is still on the list"
+
+    system.start_worker("maintenance")
+    system.start_beat()
+    eventually(lambda: not DeadBuild.objects.exists(), "the next worker finishes the removal")
     assert_promises_kept()
