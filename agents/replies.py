@@ -5,6 +5,7 @@ repaired where there is one reading; otherwise the call carries an error that th
 """
 
 import json
+import math
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -18,6 +19,8 @@ _LONGEST_TEXT = 20_000
 _LONGEST_ARGUMENTS = 20_000
 # "\"{...}\"" gets one level deeper each time a host renders the history again.
 _MOST_ENCODINGS = 4
+# No tool takes more than a list in an object; MariaDB keeps JSON 31 levels deep.
+_DEEPEST = 8
 
 _KEEPABLE_ID = re.compile(r"[A-Za-z0-9_.:-]{1,64}")
 _NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9_-]+")
@@ -112,7 +115,7 @@ def _arguments(text: str) -> dict[str, Any]:
         return {}
     if not isinstance(value, dict):
         raise _Unreadable("The arguments must be one JSON object.")
-    return {_key(key): _cleaned(item) for key, item in value.items()}
+    return {_key(key): _cleaned(item, 1) for key, item in value.items()}
 
 
 def _decoded(text: str) -> Any:
@@ -132,13 +135,18 @@ def _key(key: str) -> str:
     return clean_text(key).strip("\"' ")
 
 
-def _cleaned(value: Any) -> Any:
+def _cleaned(value: Any, depth: int) -> Any:
+    """Return the value without markup. Raises _Unreadable for what is nested too deeply or is no number of JSON."""
+    if depth > _DEEPEST:
+        raise _Unreadable("The arguments are nested too deeply.")
     if isinstance(value, str):
         return markup.without_markup(clean_text(value)).strip()
     if isinstance(value, list):
-        return [_cleaned(item) for item in value]
+        return [_cleaned(item, depth + 1) for item in value]
     if isinstance(value, dict):
-        return {_key(key): _cleaned(item) for key, item in value.items()}
+        return {_key(key): _cleaned(item, depth + 1) for key, item in value.items()}
+    if isinstance(value, float) and not math.isfinite(value):
+        raise _Unreadable("A number in the arguments is out of range.")
     return value
 
 

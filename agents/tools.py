@@ -23,7 +23,7 @@ def _as_list(value: Any) -> Any:
     if isinstance(value, str) and value.startswith("["):
         try:
             return json.loads(value)
-        except ValueError:
+        except (ValueError, RecursionError):
             return value
     return [value] if isinstance(value, str) else value
 

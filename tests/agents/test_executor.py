@@ -77,6 +77,7 @@ def test_text_of_a_document_can_close_nothing(shop: Shop) -> None:
         (ToolCall("c", "search_knowledge", {"query": "a", "tenant_id": 1}), "BAD_ARGUMENTS"),
         (ToolCall("c", "search_knowledge", {"query": "a", "intents": ["faq"] * 5}), "BAD_ARGUMENTS"),
         (ToolCall("c", "search_knowledge", {"query": "a", "intents": {"faq": 1}}), "BAD_ARGUMENTS"),
+        (ToolCall("c", "search_knowledge", {"query": "a", "intents": "[" * 5000}), "BAD_ARGUMENTS"),
         (ToolCall("c", "read_document", {"source_id": "1 or 1=1", "version": 1}), "BAD_ARGUMENTS"),
         (ToolCall("c", "read_document", {"source_id": "00000000-0000-4000-8000-000000000000"}), "BAD_ARGUMENTS"),
     ],

@@ -63,6 +63,11 @@ def test_no_arguments_are_an_empty_object(text: str) -> None:
         '"键盘"',
         '{"query": NaN}',
         "[" * 5000,
+        '{"query": "a", "x": %s}' % ("[" * 40 + "]" * 40),
+        '{"query": "a", "x": %s}' % ("[" * 900 + "]" * 900),
+        '{"query": "a", "x": %s}' % ('{"x": ' * 40 + "1" + "}" * 40),
+        '{"query": "a", "x": [1e999]}',
+        '{"query": "a", "x": -1e999}',
         '{"query": "' + "a" * 30_000 + '"}',
     ],
 )
