@@ -48,7 +48,7 @@ def handle(exception: Exception, context: dict[str, Any]) -> Response | None:
     if translated is None:
         return None
     status, body, headers = translated
-    response = Response(body, status=status, headers=headers, content_type=MEDIA_TYPE)
+    response = Response(_encodable(body), status=status, headers=headers, content_type=MEDIA_TYPE)
     # The view's own schema does not describe problems; they are always plain JSON.
     response.exception = True
     return response
@@ -92,6 +92,17 @@ def _body(status: int, code: str, detail: str, **more: Any) -> dict[str, Any]:
         "code": code,
         "detail": detail,
     } | more
+
+
+def _encodable(value: Any) -> Any:
+    """Return the value with what no UTF-8 can say replaced: complaints repeat what was sent, lone surrogates too."""
+    if isinstance(value, str):
+        return value.encode("utf-8", "replace").decode()
+    if isinstance(value, list):
+        return [_encodable(item) for item in value]
+    if isinstance(value, dict):
+        return {_encodable(key): _encodable(item) for key, item in value.items()}
+    return value
 
 
 def _first_sentence(detail: Any, path: str = "") -> str:

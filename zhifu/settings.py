@@ -16,7 +16,8 @@ from zhifu.local_secrets import local_secret
 
 BASE_DIR = Path(__file__).resolve().parent.parent
 env = environ.Env()
-env.read_env(BASE_DIR / ".env")
+# Another file, or none (os.devnull): tests depend on nobody's .env.
+env.read_env(env.str("ZHIFU_ENV_FILE", default=str(BASE_DIR / ".env")))
 
 VAR_DIR = env.path("ZHIFU_VAR_DIR", default=str(BASE_DIR / "var"))
 VAR_PATH = Path(str(VAR_DIR))
@@ -232,7 +233,7 @@ REST_FRAMEWORK = {
     ],
     "DEFAULT_PERMISSION_CLASSES": ["zhifu.authentication.HasScope"],
     "DEFAULT_RENDERER_CLASSES": ["rest_framework.renderers.JSONRenderer"],
-    "DEFAULT_PARSER_CLASSES": ["rest_framework.parsers.JSONParser"],
+    "DEFAULT_PARSER_CLASSES": ["zhifu.parsing.JSONParser"],
     "DEFAULT_SCHEMA_CLASS": "drf_spectacular.openapi.AutoSchema",
     "DEFAULT_PAGINATION_CLASS": "zhifu.pagination.Cursor",
     "PAGE_SIZE": 50,

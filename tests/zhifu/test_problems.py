@@ -1,5 +1,8 @@
 """Every failure leaves as problem+json with a stable code, and never with a stack trace."""
 
+import json
+from base64 import b64encode
+
 import pytest
 from django.test import Client
 from rest_framework.exceptions import ErrorDetail, NotAuthenticated, Throttled, ValidationError
@@ -67,3 +70,27 @@ def test_broken_json_is_a_400(shop: Shop) -> None:
     response = shop.staff.post(shop.knowledge_url, data="{", content_type="application/json")
     assert response.status_code == 400
     assert response.json()["code"] == "INVALID"
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "[" * 100_000,
+        '{"title":' * 3000 + "1" + "}" * 3000,
+        json.dumps({"\ud800": 1}),
+        json.dumps({"title": "a", "source_text": "a", "collection": "\ud800"}),
+        json.dumps({"title": "a", "source_text": "a", "collection": "faq", "tags": {"\ud800": 1}}),
+    ],
+)
+def test_a_body_no_parser_or_encoder_stands_is_the_callers_mistake(shop: Shop, body: str) -> None:
+    response = shop.staff.generic("POST", shop.knowledge_url, body, content_type="application/json")
+    assert (response.status_code, response.json()["code"]) == (400, "INVALID")
+
+
+@pytest.mark.parametrize("position", ["abc", "", "1e99", "-1", "２", "2026-01-01", "\x00", "9" * 4000])
+def test_a_cursor_that_is_not_ours_leads_nowhere(shop: Shop, position: str) -> None:
+    cursor = b64encode(f"p={position}".encode()).decode()
+    for client, address in ((shop.staff, shop.knowledge_url), (shop.shopper, "/openapi/v1/conversations")):
+        response = client.get(address, {"cursor": cursor})
+        assert response.status_code in (200, 404)
+        assert response.status_code == 404 or position == ""
