@@ -40,10 +40,12 @@ class Answer:
 def run_loop(run: AgentRun, scope: Scope, checks: Callable[[], None]) -> Answer:
     """Bring the run to an answer, saving each step under its lease.
 
-    `checks` raises when the run should stop; it is called around every model call and after every tool call.
+    `checks` raises when the run should stop; it is called at the start and after every model call and tool call, so
+    that nothing slow begins or is kept without it.
     Raises RunFailed (STEP_LIMIT, CITATION_INVALID, MODEL_UNAVAILABLE), errors.LeaseLost, what `checks` raises, and
     errors.Unavailable or errors.Broken from the gateway.
     """
+    checks()
     while True:
         pending = transcript.pending_calls(run.messages)
         if pending:
@@ -56,7 +58,6 @@ def run_loop(run: AgentRun, scope: Scope, checks: Callable[[], None]) -> Answer:
         elif run.steps >= settings.AGENT_MAX_STEPS:
             raise RunFailed(_TOO_MANY_STEPS, code="STEP_LIMIT")
         else:
-            checks()
             _think(run, scope, checks)
 
 

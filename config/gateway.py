@@ -9,7 +9,7 @@ from config import offline
 from config.model_reply import ModelReply, estimate_request
 from config.models import UsageRecord, UsageStatus
 from zhifu import errors, faults
-from zhifu.transactions import database_now
+from zhifu.transactions import DatabaseNow, database_now
 
 OFFLINE = "offline"
 # A call that has not been settled for this many leases is of a worker that died.
@@ -83,5 +83,5 @@ def _settle_failed(usage: UsageRecord, failure: errors.Failure) -> None:
 
 
 def _settle(usage: UsageRecord, **values: Any) -> None:
-    settled = {"settled_at": database_now(), "error_code": ""} | values
+    settled = {"settled_at": DatabaseNow(), "error_code": ""} | values
     UsageRecord.objects.filter(pk=usage.pk, status__in=_UNSETTLED).update(**settled)

@@ -99,8 +99,7 @@ def _settle(run: AgentRun) -> None:
 
 
 def _answer(run: AgentRun) -> None:
-    customer, store = AgentRun.objects.values_list("customer__public_id", "store__public_id").get(pk=run.pk)
-    scope = credentials.customer_scope(customer, store)
+    scope = credentials.customer_scope_by_id(run.customer_id, run.store_id)
     if not run.messages:
         run.write_held(messages=history.opening_messages(run))
     answer = loop.run_loop(run, scope, lambda: _check(run, scope))

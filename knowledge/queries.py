@@ -19,7 +19,7 @@ from knowledge.models import (
 from knowledge.results import Passage
 from zhifu.errors import NotFound
 from zhifu.scope import Scope
-from zhifu.transactions import database_now
+from zhifu.transactions import DatabaseNow
 
 _TAGS = "document_version__tags"
 # Where a passage's fields are read from; never the whole source text.
@@ -107,7 +107,7 @@ def get_index_job(scope: Scope, public_id: UUID) -> IndexJob:
     return job
 
 
-def valid_at(now: datetime, path: str = "") -> Q:
+def valid_at(now: datetime | DatabaseNow, path: str = "") -> Q:
     """Return the condition that a DocumentVersion, reached over `path`, is valid at `now`: from inclusive, to
     exclusive, null open."""
     begun = Q((f"{path}effective_from", None)) | Q((f"{path}effective_from__lte", now))
@@ -116,7 +116,7 @@ def valid_at(now: datetime, path: str = "") -> Q:
 
 def _answers(scope: Scope, path: str = "") -> Q:
     """Return the condition that a DocumentVersion, reached over `path`, answers this caller right now."""
-    live = valid_at(database_now(), path) & Q((f"{path}version", F(f"{path}document__live_version")))
+    live = valid_at(DatabaseNow(), path) & Q((f"{path}version", F(f"{path}document__live_version")))
     return live & Q((f"{path}audience", Audience.CUSTOMER)) if scope.is_customer else live
 
 
@@ -151,7 +151,7 @@ def still_live(passages: Iterable[tuple[int, int, str]]) -> bool:
     wanted = set(passages)
     live = (
         DocumentVersion.objects.filter(
-            valid_at(database_now()),
+            valid_at(DatabaseNow()),
             document_id__in={document_id for document_id, _version, _build in wanted},
             version=F("document__live_version"),
         )

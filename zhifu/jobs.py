@@ -13,10 +13,11 @@ from django.apps import apps
 from django.conf import settings
 from django.db import models
 from django.db.models import F, Q
+from django.db.models.expressions import CombinedExpression
 
 from zhifu import queue
 from zhifu.errors import LeaseLost
-from zhifu.transactions import database_now
+from zhifu.transactions import DatabaseNow, database_now
 
 logger = logging.getLogger(__name__)
 
@@ -66,12 +67,12 @@ class LeasedJob(models.Model):
 
         `attempts` counts this claim. The caller ends a job whose attempts exceed settings.MAX_ATTEMPTS.
         """
-        now = database_now()
+        now = DatabaseNow()
         due = Q(status=JobStatus.QUEUED, run_after__lte=now) | Q(status=JobStatus.RUNNING, lease_until__lt=now)
         changed = cls._base_manager.filter(due, pk=pk).update(
             status=JobStatus.RUNNING,
             lease_token=uuid4(),
-            lease_until=now + timedelta(seconds=settings.LEASE_SECONDS),
+            lease_until=_lease_end(),
             attempts=F("attempts") + 1,
             started_at=now,
         )
@@ -79,13 +80,11 @@ class LeasedJob(models.Model):
 
     def renew(self) -> None:
         """Lengthen the lease. Raises LeaseLost when the job is no longer this worker's."""
-        self.write_held(lease_until=database_now() + timedelta(seconds=settings.LEASE_SECONDS))
+        self._update_held(lease_until=_lease_end())
 
     def write_held(self, **values: Any) -> None:
         """UPDATE columns while the lease is held. Raises LeaseLost when the job is no longer this worker's."""
-        held = type(self)._base_manager.filter(pk=self.pk, status=JobStatus.RUNNING, lease_token=self.lease_token)
-        if held.update(**values) != 1:
-            raise LeaseLost(f"{self._meta.label} {self.pk}")
+        self._update_held(**values)
         for name, value in values.items():
             setattr(self, name, value)
 
@@ -101,6 +100,15 @@ class LeasedJob(models.Model):
             error_code=code,
             error_message=message[:500],
         )
+
+    def _update_held(self, **values: Any) -> None:
+        held = type(self)._base_manager.filter(pk=self.pk, status=JobStatus.RUNNING, lease_token=self.lease_token)
+        if held.update(**values) != 1:
+            raise LeaseLost(f"{self._meta.label} {self.pk}")
+
+
+def _lease_end() -> CombinedExpression:
+    return DatabaseNow() + timedelta(seconds=settings.LEASE_SECONDS)
 
 
 def holds(job: LeasedJob, lease_token: UUID | None) -> bool:

@@ -14,7 +14,6 @@ class ActorKind(models.TextChoices):
     MEMBER = "member"
     PLATFORM = "platform"
     STORE_KEY = "store_key"
-    SYSTEM = "system"
 
 
 _STAFF = frozenset({"knowledge:query", "knowledge:reference:read", "conversation:read"})

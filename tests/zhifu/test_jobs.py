@@ -37,6 +37,16 @@ def test_a_job_is_claimed_once(run: AgentRun) -> None:
     assert AgentRun.claim(run.pk) is None
 
 
+def test_a_lease_lasts_as_long_as_the_settings_say_from_each_renewal(run: AgentRun) -> None:
+    claimed = AgentRun.claim(run.pk)
+    full = timedelta(seconds=settings.LEASE_SECONDS)
+    assert timedelta() <= database_now() + full - claimed.lease_until < timedelta(seconds=5)
+    AgentRun.objects.filter(pk=run.pk).update(lease_until=database_now() + timedelta(seconds=1))
+    claimed.renew()
+    run.refresh_from_db()
+    assert timedelta() <= database_now() + full - run.lease_until < timedelta(seconds=5)
+
+
 def test_a_dead_workers_job_is_taken_over_and_the_old_worker_can_write_nothing(run: AgentRun) -> None:
     old = AgentRun.claim(run.pk)
     _expire(run)
