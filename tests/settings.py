@@ -13,6 +13,7 @@ _missing = [name for name in ("DATABASE_URL", "REDIS_URL", "MILVUS_URL") if f"ZH
 if _missing:
     raise SystemExit(f"No test servers ({', '.join(_missing)}): run `make test`, or `make test ARGS=tests/...`.")
 
+os.environ["ZHIFU_ENV_FILE"] = os.devnull
 os.environ["ZHIFU_DATABASE_URL"] = os.environ["ZHIFU_TEST_DATABASE_URL"]
 os.environ["ZHIFU_REDIS_URL"] = f"{os.environ['ZHIFU_TEST_REDIS_URL'].rstrip('/')}/{_number}"
 os.environ["ZHIFU_BROKER_URL"] = os.environ.get("ZHIFU_TEST_BROKER_URL", "memory://")

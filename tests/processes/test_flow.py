@@ -46,7 +46,7 @@ def test_the_demo_shows_the_flow_in_one_process_on_sqlite(tmp_path: Path) -> Non
     demo = subprocess.run(
         [sys.executable, "manage.py", "demo"],
         cwd=ROOT,
-        env=environment | {"ZHIFU_VAR_DIR": str(tmp_path), "OMP_NUM_THREADS": "1"},
+        env=environment | {"ZHIFU_ENV_FILE": os.devnull, "ZHIFU_VAR_DIR": str(tmp_path), "OMP_NUM_THREADS": "1"},
         capture_output=True,
         text=True,
         timeout=100,
