@@ -7,7 +7,14 @@ class ZhifuConfig(AppConfig):
     verbose_name = "组织"
 
     def ready(self) -> None:
-        from zhifu import deployment_checks, schema  # noqa: F401  # both register themselves on import
+        from zhifu import (
+            deployment_checks,  # noqa: F401  # registers itself on import
+            probes,
+            queue,
+            schema,  # noqa: F401  # as above
+        )
+
+        probes.register("broker", queue.ping)
 
 
 class StaffAdminConfig(admin_apps.AdminConfig):

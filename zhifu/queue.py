@@ -31,6 +31,14 @@ def _deliver(task: str, args: tuple[Any, ...]) -> None:
         logger.warning("message not sent, the sweeper will", extra={"task": task, "args_sent": args}, exc_info=True)
 
 
+def ping() -> None:
+    """Reach the broker. Raises what its client raises when it does not answer; without a broker nothing is asked."""
+    if settings.TASKS_IN_PROCESS:
+        return
+    with current_app.connection_for_write() as broker:
+        broker.connect()
+
+
 @cache
 def _executor(queue: str) -> ThreadPoolExecutor:
     """One thread per queue and process: the embedded default runs one job of a kind at a time."""

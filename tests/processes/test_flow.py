@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 
 import pytest
+import requests
 
 from tests.factories import Shop
 from tests.processes.story import CLEANING_CHANGED, Story, assert_promises_kept
@@ -16,6 +17,7 @@ pytestmark = pytest.mark.processes
 
 def test_the_flow_with_separate_workers(system: System, merchant: Shop) -> None:
     system.start_everything()
+    assert requests.get(f"{system.url}/readyz", timeout=30).json() == {"status": "ok", "degraded": []}
     story = Story(system, merchant)
     document = story.write()
     story.publish(document)
