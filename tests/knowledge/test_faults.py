@@ -8,7 +8,7 @@ from django.conf import settings
 from knowledge import indexing
 from knowledge.models import DeadBuild, IndexJob, KnowledgeDocument
 from tests.factories import Shop
-from tests.knowledge.publishing import draft, publish, revise
+from tests.knowledge.publishing import draft, publish, publish_newest, revise
 from tests.knowledge.test_indexing import (
     LONG,
     assert_live,
@@ -93,6 +93,17 @@ def test_a_worker_killed_right_after_the_flip_has_done_its_work(shop: Shop) -> N
     expire_lease(job)
     indexing.run_index_job(job.pk)
     assert reread(job).attempts == 1
+    assert_live(document, 2)
+    assert_only_live_vectors(document, [old_build])
+
+
+def test_a_worker_killed_while_removing_a_build_is_followed_by_another(shop: Shop) -> None:
+    document = publish(shop, "键盘清洁", "旧的。")
+    old_build = document.live_build
+    document = publish_newest(shop, revise(shop, document, "键盘清洁", "新的。"))
+    with faults.at("index.after_removal", faults.kill), pytest.raises(faults.Killed):
+        indexing.remove_dead_builds()
+    assert DeadBuild.objects.filter(document_id=document.pk).exists()
     assert_live(document, 2)
     assert_only_live_vectors(document, [old_build])
 
