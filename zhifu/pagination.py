@@ -19,6 +19,6 @@ class Cursor(CursorPagination):
     def decode_cursor(self, request: Request) -> Place | None:
         """Return the place a cursor names. Raises NotFound for one that is not ours, also in what it says."""
         place = super().decode_cursor(request)
-        if place is not None and place.position is not None and not _POSITION.fullmatch(place.position):
+        if place is not None and place.position is not None and not _POSITION.fullmatch(str(place.position)):
             raise NotFound(self.invalid_cursor_message)
         return place
