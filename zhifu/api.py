@@ -10,6 +10,7 @@ from rest_framework.views import APIView
 
 from zhifu import queries, serializers, services
 from zhifu.authentication import StoreKeyAuthentication, scope_of
+from zhifu.problems import MEDIA_TYPE
 
 
 class CustomerTokens(APIView):
@@ -20,7 +21,8 @@ class CustomerTokens(APIView):
 
     @extend_schema(
         request=serializers.CustomerTokenInput,
-        responses={201: serializers.CustomerTokenOutput, (400, "application/problem+json"): serializers.ProblemOutput},
+        responses={201: serializers.CustomerTokenOutput}
+        | {(problem, MEDIA_TYPE): serializers.ProblemOutput for problem in (400, 401, 403, 404)},
     )
     def post(self, request: Request, store: UUID) -> Response:
         body = serializers.CustomerTokenInput(data=request.data)
