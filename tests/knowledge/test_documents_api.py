@@ -80,6 +80,7 @@ BAD_BODIES: list[Any] = [
     BODY | {"source_text": ""},
     BODY | {"source_text": " \n\t"},
     BODY | {"source_text": "a\x00"},
+    BODY | {"source_text": "a\ud800"},
     BODY | {"source_text": None},
     BODY | {"collection": "fin_faq_collection"},
     BODY | {"collection": "unknown"},
@@ -103,25 +104,37 @@ BAD_BODIES: list[Any] = [
     BODY | {"store": str(uuid4())},
     BODY | {"status": "PUBLISHED"},
     BODY | {"live_version": 1},
+    BODY | {"\ud800": 1},
 ]
 
 
 @pytest.mark.parametrize("body", BAD_BODIES)
 def test_a_bad_body_is_refused_and_nothing_is_written(shop: Shop, body: Any) -> None:
-    response = _post(shop.staff, shop.knowledge_url, body)
-    assert response.status_code == 400
-    assert response["Content-Type"] == "application/problem+json"
-    assert response.json()["code"] == "INVALID"
-    assert not KnowledgeDocument.objects.filter(tenant=shop.tenant).exists()
+    document = draft(shop, "退货", "七天。")
+    revision = body | {"expected_version": 1} if isinstance(body, dict) else body
+    for response in (
+        _post(shop.staff, shop.knowledge_url, body),
+        _put(shop.staff, f"{shop.knowledge_url}/{document.public_id}", revision),
+    ):
+        assert response.status_code == 400
+        assert response["Content-Type"] == "application/problem+json"
+        assert response.json()["code"] == "INVALID"
+    assert list(DocumentVersion.objects.filter(document__tenant=shop.tenant)) == list(document.versions.all())
+    assert document.versions.count() == 1
 
 
 def test_64_chunks_are_saved_and_65_are_too_many(shop: Shop) -> None:
     paragraph = "字" * 498 + "\n\n"
     assert _post(shop.staff, shop.knowledge_url, BODY | {"source_text": paragraph * 64}).status_code == 201
-    response = _post(shop.staff, shop.knowledge_url, BODY | {"source_text": paragraph * 65})
-    assert (response.status_code, response.json()["code"]) == (400, "TOO_MANY_CHUNKS")
-    assert (response.json()["chunks"], response.json()["limit"]) == (65, 64)
-    assert KnowledgeDocument.objects.filter(tenant=shop.tenant).count() == 1
+    saved = KnowledgeDocument.objects.get(tenant=shop.tenant)
+    longer = BODY | {"source_text": paragraph * 65}
+    for response in (
+        _post(shop.staff, shop.knowledge_url, longer),
+        _put(shop.staff, f"{shop.knowledge_url}/{saved.public_id}", longer | {"expected_version": 1}),
+    ):
+        assert (response.status_code, response.json()["code"]) == (400, "TOO_MANY_CHUNKS")
+        assert (response.json()["chunks"], response.json()["limit"]) == (65, 64)
+    assert KnowledgeDocument.objects.get(tenant=shop.tenant).version == 1
 
 
 @pytest.mark.parametrize("expected", [0, -1, None, "x", True, 2**31, 1.5])
