@@ -1,17 +1,14 @@
 """Failures as RFC 9457 problem details: the only place that knows HTTP numbers."""
 
-import logging
 from typing import Any
 
-from django.http import HttpRequest, HttpResponse, JsonResponse
+from django.http import Http404, HttpRequest, HttpResponse, JsonResponse
 from django.shortcuts import render
 from django.urls import reverse
 from rest_framework import exceptions
 from rest_framework.response import Response
 
 from zhifu import errors
-
-logger = logging.getLogger(__name__)
 
 MEDIA_TYPE = "application/problem+json"
 
@@ -57,7 +54,7 @@ def handle(exception: Exception, context: dict[str, Any]) -> Response | None:
 def _translate(exception: Exception) -> tuple[int, dict[str, Any], dict[str, str]] | None:
     if isinstance(exception, errors.Failure):
         return _from_failure(exception)
-    if isinstance(exception, (exceptions.NotFound,)) or type(exception).__name__ == "Http404":
+    if isinstance(exception, exceptions.NotFound | Http404):
         return _from_failure(errors.NotFound())
     if isinstance(exception, exceptions.ValidationError):
         return 400, _body(400, "INVALID", _first_sentence(exception.detail), errors=exception.detail), {}
@@ -70,8 +67,15 @@ def _translate(exception: Exception) -> tuple[int, dict[str, Any], dict[str, str
         wait = getattr(exception, "wait", None)
         if wait:
             headers["Retry-After"] = str(int(wait) + 1)
-        return status, _body(status, code, str(exception.detail)), headers
+        return status, _body(status, code, _words(exception.detail)), headers
     return None
+
+
+def _words(detail: Any) -> str:
+    """Return what DRF's exception says to people; only simplejwt, about a bad or expired token, gives a dict."""
+    if isinstance(detail, dict):
+        return "令牌无效或已过期，请重新登录 / The token is not valid or has expired; sign in again."
+    return str(detail)
 
 
 def _from_failure(failure: errors.Failure) -> tuple[int, dict[str, Any], dict[str, str]]:

@@ -25,6 +25,19 @@ def test_a_broken_token_is_401(shop: Shop, token: str) -> None:
     assert response.json()["code"] == "UNAUTHENTICATED"
 
 
+def test_a_token_that_is_no_longer_good_says_what_to_do_and_shows_no_internals(shop: Shop) -> None:
+    client = APIClient()
+    client.credentials(HTTP_AUTHORIZATION="Bearer a.b.c")
+    refused = [
+        client.get(shop.knowledge_url),
+        APIClient().post("/openapi/v1/auth/token/refresh", {"refresh": "used up"}),
+    ]
+    for response in refused:
+        assert (response.status_code, response.json()["code"]) == (401, "UNAUTHENTICATED")
+        assert "sign in again" in response.json()["detail"]
+        assert "ErrorDetail" not in response.json()["detail"]
+
+
 @pytest.mark.parametrize("change", ["tenant", "store", "customer"])
 def test_a_customer_loses_access_at_the_next_request(shop: Shop, change: str) -> None:
     client = shop.shopper
