@@ -5,7 +5,7 @@ from typing import Any
 from rest_framework import serializers
 
 from conversations.models import ConversationStatus, MessageRole, Support
-from conversations.services import TEXT_LIMIT
+from conversations.services import MAX_TEXT
 from zhifu.fields import NameField, StrictSerializer, TextField
 from zhifu.jobs import JobStatus
 
@@ -27,7 +27,7 @@ class ConversationPage(serializers.Serializer[Any]):
 
 
 class MessageInput(StrictSerializer):
-    text = TextField(max_length=TEXT_LIMIT)
+    text = TextField(max_length=MAX_TEXT)
     client_message_id = NameField(
         max_length=64,
         required=False,

@@ -11,22 +11,21 @@ from conversations.models import Conversation, ConversationStatus, Message
 from zhifu import audit
 from zhifu.errors import Conflict, Invalid, NotFound
 from zhifu.jobs import JobStatus
-from zhifu.models import Customer, Store
 from zhifu.scope import Scope
 from zhifu.transactions import commit, database_now
 
-TEXT_LIMIT = 2000
+MAX_TEXT = 2000
 _WRITE = "conversation:write"
 
 
 def create_conversation(*, scope: Scope) -> Conversation:
     """Return a new conversation of the customer with the store of their token."""
-    scope.require(_WRITE)
     with audit.recorded(scope, "conversation.create", "conversation") as entry:
-        customer = Customer.objects.in_scope(scope).get()
-        store = Store.objects.in_scope(scope).get()
+        scope.require(_WRITE)
+        if not scope.is_customer or scope.tenant_id is None or scope.store_id is None:
+            raise NotFound
         conversation: Conversation = Conversation.objects.create(
-            tenant_id=customer.tenant_id, store=store, customer=customer
+            tenant_id=scope.tenant_id, store_id=scope.store_id, customer_id=scope.actor_id
         )
         entry.object_id = str(conversation.public_id)
     return conversation
@@ -40,8 +39,8 @@ def accept_message(
     The same client_message_id with the same text is the same message, with the newest of its runs. Raises Invalid,
     NotFound, and Conflict for another text under that id or a closed conversation.
     """
-    scope.require(_WRITE)
     with audit.recorded(scope, "conversation.accept_message", "conversation", str(conversation_id)):
+        scope.require(_WRITE)
         _check_text(text)
         return commit(_accept, scope, conversation_id, text, client_message_id)
 
@@ -52,16 +51,16 @@ def cancel_run(*, scope: Scope, run_id: UUID) -> AgentRun:
     The message stays unanswered and the next waiting one is taken up. Raises NotFound, and Conflict for a run that
     has already completed or failed.
     """
-    scope.require(_WRITE)
     with audit.recorded(scope, "conversation.cancel_run", "run", str(run_id)):
+        scope.require(_WRITE)
         return commit(_cancel, scope, run_id)
 
 
 def _check_text(text: str) -> None:
     if not text.strip():
         raise Invalid("消息不能为空 / The message is empty.")
-    if len(text) > TEXT_LIMIT:
-        raise Invalid(f"消息最多 {TEXT_LIMIT} 字 / A message has at most {TEXT_LIMIT} characters.")
+    if len(text) > MAX_TEXT:
+        raise Invalid(f"消息最多 {MAX_TEXT} 字 / A message has at most {MAX_TEXT} characters.")
 
 
 def _accept(

@@ -31,13 +31,13 @@ PINNED = {
     "POST /openapi/v1/stores/{store}/knowledge/search": 8,
     "a search": 4,
     # Writing: locks, checks, rows, the trail.
-    "a customer's first token": 9,
-    "a customer's next token": 5,
+    "a customer's first token": 11,
+    "a customer's next token": 7,
     "a new document": 17,
     "a revision": 16,
     "a publication": 16,
     "a revocation": 16,
-    "a new conversation": 7,
+    "a new conversation": 5,
     "a message": 14,
     "a cancelled run": 17,
     # Work in the background.

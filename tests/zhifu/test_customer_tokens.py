@@ -8,7 +8,7 @@ from django.conf import settings
 from rest_framework.test import APIClient
 
 from tests.factories import Shop, make_store_key
-from zhifu.models import Customer
+from zhifu.models import AuditEvent, Customer
 
 
 def _post(shop: Shop, secret: str, body: dict, store: object = None) -> object:
@@ -70,3 +70,15 @@ def test_a_closed_store_and_a_revoked_key_mint_nothing(shop: Shop) -> None:
     shop.store.is_open = False
     shop.store.save()
     assert _post(shop, secret, {"external_ref": "u"}).status_code == 401
+
+
+def test_a_minted_token_and_a_refused_one_are_in_the_audit_trail(shop: Shop) -> None:
+    secret, body = make_store_key(shop.store), {"external_ref": shop.customer.external_ref}
+    _post(shop, secret, body)
+    shop.customer.is_active = False
+    shop.customer.save()
+    _post(shop, secret, body)
+    refused, minted = AuditEvent.objects.filter(tenant_id=shop.tenant.pk, action="customer_token.mint")
+    assert (minted.outcome, minted.actor_kind) == ("OK", "store_key")
+    assert (refused.outcome, refused.code) == ("REFUSED", "FORBIDDEN")
+    assert minted.object_id == refused.object_id == str(shop.customer.public_id)
