@@ -3,7 +3,8 @@
 from typing import Any
 
 from django.contrib import admin
-from django.db.models import Sum
+from django.db.models import QuerySet, Sum
+from django.http import HttpRequest
 from django.utils.translation import gettext_lazy as _
 
 from agents.models import AgentRun, InvocationStatus, ToolInvocation
@@ -61,6 +62,10 @@ class AgentRunAdmin(TenantAdmin):
         labelled("finished_at", _("结束时间")),
     ]
     readonly_fields = fields
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
+        # The talk with the model is long, and no screen shows it.
+        return super().get_queryset(request).defer("messages")
 
     @admin.display(description=_("模型用量"))
     def usage(self, run: AgentRun) -> str:

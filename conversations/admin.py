@@ -59,7 +59,7 @@ class RunInline(ReadOnlyInline):
         return link_to(run, str(run))
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
-        return super().get_queryset(request).in_scope(scope_of_user(request))  # type: ignore[no-any-return]  # untyped
+        return super().get_queryset(request).in_scope(scope_of_user(request)).defer("messages")  # type: ignore[no-any-return]  # untyped
 
 
 @admin.register(Conversation)

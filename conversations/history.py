@@ -7,6 +7,7 @@ from typing import Any
 from agents.models import AgentRun
 from conversations.models import Message, MessageRole
 from knowledge import queries
+from knowledge.queries import PassageKey
 from zhifu.jobs import JobStatus
 
 # A few exchanges back is what a question can refer to; more only costs tokens.
@@ -16,7 +17,6 @@ _OUTDATED = "（这条回答依据的资料已更新，内容略去。/ Left out
 # The numbers under which an answer showed its sources; in a later prompt they would point nowhere.
 _DISPLAY_MARKER = re.compile(r"\[\d{1,3}\]")
 
-PassageKey = tuple[int, int, str]
 Exchange = tuple[Message, AgentRun | None]
 
 
@@ -39,14 +39,13 @@ def opening_messages(run: AgentRun) -> list[dict[str, Any]]:
     """
     exchanges = _earlier_exchanges(run)
     shown = {answered.pk: shown_passages(answered.messages) for _, answered in exchanges if answered is not None}
-    all_live = queries.still_live(set[PassageKey]().union(*shown.values()))
+    live = queries.live_among(set[PassageKey]().union(*shown.values()))
     messages: list[dict[str, Any]] = []
     for question, answered in exchanges:
         messages.append({"role": "user", "content": question.text})
         if answered is not None and answered.answer is not None:
             rests_on = shown[answered.pk]
-            live = all_live or queries.still_live(rests_on)
-            messages.append(_answer_message(answered.answer, rests_on) if live else _outdated_message())
+            messages.append(_answer_message(answered.answer, rests_on) if rests_on <= live else _outdated_message())
     return [*messages, {"role": "user", "content": run.trigger.text}]
 
 

@@ -1,6 +1,6 @@
 """Doors to a customer's conversations, and what the customer sees behind them."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
 from uuid import UUID
@@ -89,11 +89,6 @@ def messages_after(scope: Scope, conversation: Conversation, after: int, limit: 
         .prefetch_related(Prefetch("runs", runs))
         .order_by("sequence")[:limit]
     )
-    return views_of(scope, messages)
-
-
-def views_of(scope: Scope, messages: Sequence[Message]) -> list[MessageView]:
-    """Return what the customer sees of these messages."""
     answers = _answers(scope, [message for message in messages if message.is_answer])
     return [_view(message, answers.get(message.pk)) for message in messages]
 

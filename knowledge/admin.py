@@ -11,7 +11,7 @@ from django.utils.translation import gettext_lazy as _
 from unfold.decorators import display
 from unfold.widgets import UnfoldAdminTextInputWidget
 
-from knowledge import services
+from knowledge import queries, services
 from knowledge.models import DocumentStatus, DocumentVersion, IndexJob, KnowledgeDocument
 from zhifu.admin_site import scope_of_user
 from zhifu.errors import Invalid
@@ -55,12 +55,6 @@ def job_in_words(job: IndexJob) -> str:
     return f"{words}：{reason}" if reason else words
 
 
-def newest(document: KnowledgeDocument) -> DocumentVersion | None:
-    """Return the text that is being edited. A revocation takes a number, too, but has no text."""
-    version: DocumentVersion | None = document.versions.order_by("-version").first()
-    return version
-
-
 class DocumentForm(ScopedForm):
     """The newest version's content, and the number it had when the form was shown."""
 
@@ -78,11 +72,10 @@ class DocumentForm(ScopedForm):
         if self.instance.pk is None:
             self.fields["store"].queryset = self.fields["store"].queryset.filter(is_open=True)  # type: ignore[attr-defined]  # a ModelChoiceField
             return
-        version = newest(self.instance)
+        version = queries.newest_version(self.instance)
         self.initial["expected_version"] = self.instance.version
-        if version is not None:
-            self.initial.update({name: getattr(version, name) for name in CONTENT_FIELDS})
-            self.initial["tags"] = "，".join(version.tags)
+        self.initial.update({name: getattr(version, name) for name in CONTENT_FIELDS})
+        self.initial["tags"] = "，".join(version.tags)
 
     def clean_source_text(self) -> str:
         """Browsers send CRLF; the text is kept with the line ends it was given over the API."""
@@ -262,8 +255,7 @@ class DocumentAdmin(TenantAdmin):
 
     @admin.display(description=_("正文"))
     def shown_text(self, document: KnowledgeDocument) -> Any:
-        version = newest(document)
-        return as_paragraphs(version.source_text if version is not None else "")
+        return as_paragraphs(queries.newest_version(document).source_text)
 
 
 @admin.register(DocumentVersion)
@@ -326,6 +318,9 @@ class IndexJobAdmin(TenantAdmin):
         labelled("finished_at", _("结束时间")),
     ]
     readonly_fields = fields
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
+        return super().get_queryset(request).defer("document_version__source_text")
 
     @admin.display(description=_("文档"))
     def document_title(self, job: IndexJob) -> str:

@@ -277,7 +277,7 @@ def remove_dead_builds() -> int:
             continue
         try:
             vectors.remove_builds(row.target, tenant_id=row.tenant_id, document_id=row.document_id, builds=[row.build])
-        except Unavailable as failure:
+        except Failure as failure:
             logger.warning("dead builds stay for now", extra={"target": row.target_id, "code": failure.code})
             out_of_reach.add(row.target_id)
             continue

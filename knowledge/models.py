@@ -58,10 +58,6 @@ class TargetStatus(models.TextChoices):
     RETIRED = "RETIRED"
 
 
-class KnowledgeDocumentQuerySet(ScopedQuerySet):
-    pass
-
-
 class KnowledgeDocument(models.Model):
     """One document of a store. `version` is the newest number, `status` what became of it;
     `live_version` and `live_build` say what answers right now, whatever is being edited."""
@@ -78,7 +74,7 @@ class KnowledgeDocument(models.Model):
     created_at = models.DateTimeField(default=database_now, editable=False)
     updated_at = models.DateTimeField(_("更新时间"), default=database_now, editable=False)
 
-    objects = KnowledgeDocumentQuerySet.as_manager()
+    objects = ScopedQuerySet.as_manager()
 
     class Meta:
         verbose_name = _("知识文档")
@@ -180,10 +176,6 @@ class KnowledgeChunk(models.Model):
         return f"{self.document_version_id}:{self.position}"
 
 
-class IndexTargetQuerySet(models.QuerySet["IndexTarget"]):
-    pass
-
-
 class IndexTarget(models.Model):
     """A physical Milvus collection and the model its vectors come from. The ACTIVE one of a collection is what
     searches and publishes use; model and physical name are always read together, from this one row."""
@@ -198,8 +190,6 @@ class IndexTarget(models.Model):
     active = models.CharField(max_length=16, null=True, unique=True, editable=False)  # noqa: DJ001  # unique only where set
     retired_at = models.DateTimeField(null=True, editable=False)
     created_at = models.DateTimeField(default=database_now, editable=False)
-
-    objects = IndexTargetQuerySet.as_manager()
 
     class Meta:
         ordering = ["id"]

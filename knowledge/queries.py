@@ -21,6 +21,9 @@ from zhifu.errors import NotFound
 from zhifu.scope import Scope
 from zhifu.transactions import DatabaseNow
 
+# What a passage shown to a model rests on: document id, version, build.
+PassageKey = tuple[int, int, str]
+
 _TAGS = "document_version__tags"
 # Where a passage's fields are read from; never the whole source text.
 _OF_PASSAGE = {
@@ -88,7 +91,7 @@ def get_version(scope: Scope, public_id: UUID, version: int) -> DocumentVersion:
 
 
 def newest_version(document: KnowledgeDocument) -> DocumentVersion:
-    """Return what was written into `document` last; every document has a version from its first moment."""
+    """Return what was written into `document` last: every document has a version, and a revocation has no text."""
     newest: DocumentVersion = document.versions.select_related("author").latest("version")
     return newest
 
@@ -96,7 +99,7 @@ def newest_version(document: KnowledgeDocument) -> DocumentVersion:
 def index_jobs(scope: Scope) -> QuerySet[IndexJob]:
     """Return the caller's index jobs."""
     rows: QuerySet[IndexJob] = IndexJob.objects.in_scope(scope).select_related("document", "document_version")
-    return rows
+    return rows.defer("document_version__source_text")
 
 
 def get_index_job(scope: Scope, public_id: UUID) -> IndexJob:
@@ -146,22 +149,24 @@ def live_text(scope: Scope, source_id: UUID, version: int) -> list[Passage]:
     return passages
 
 
-def still_live(passages: Iterable[tuple[int, int, str]]) -> bool:
-    """Say whether every (document id, version, build) is live and valid right now; a look, not a promise."""
+def live_among(passages: Iterable[PassageKey]) -> set[PassageKey]:
+    """Return those of `passages` that are live and valid right now."""
     wanted = set(passages)
-    live = (
-        DocumentVersion.objects.filter(
-            valid_at(DatabaseNow()),
-            document_id__in={document_id for document_id, _version, _build in wanted},
-            version=F("document__live_version"),
-        )
-        .order_by()
-        .values_list("document_id", "version", "document__live_build")
+    live = DocumentVersion.objects.filter(
+        valid_at(DatabaseNow()),
+        document_id__in={document_id for document_id, _version, _build in wanted},
+        version=F("document__live_version"),
     )
-    return wanted <= set(live) if wanted else True
+    return wanted & set(live.order_by().values_list("document_id", "version", "document__live_build"))
 
 
-def lock_live(passages: Iterable[tuple[int, int, str]]) -> bool:
+def still_live(passages: Iterable[PassageKey]) -> bool:
+    """Say whether all of `passages` are live and valid right now; a look, not a promise."""
+    wanted = set(passages)
+    return wanted == live_among(wanted)
+
+
+def lock_live(passages: Iterable[PassageKey]) -> bool:
     """As still_live, with the documents locked until the surrounding transaction ends: then it is a promise."""
     wanted = set(passages)
     ids = sorted({document_id for document_id, _version, _build in wanted})

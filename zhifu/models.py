@@ -129,10 +129,6 @@ class Customer(models.Model):
         return self.display_name or self.external_ref
 
 
-class StoreKeyQuerySet(ScopedQuerySet):
-    pass
-
-
 class StoreKey(models.Model):
     """A merchant's server proves itself with this; all it can do is mint customer tokens for its store."""
 
@@ -145,7 +141,7 @@ class StoreKey(models.Model):
     revoked_at = models.DateTimeField(_("停用时间"), null=True, blank=True)
     created_at = models.DateTimeField(default=database_now, editable=False)
 
-    objects = StoreKeyQuerySet.as_manager()
+    objects = ScopedQuerySet.as_manager()
 
     class Meta:
         verbose_name = _("店铺密钥")
