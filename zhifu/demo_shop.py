@@ -1,4 +1,4 @@
-"""The merchant that `demo` and `run` show the product with: made once, its logins and key kept in VAR_DIR."""
+"""The merchant that `demo` and `run` show the product with: made once, its logins and key kept in VAR_PATH."""
 
 from dataclasses import dataclass
 

@@ -19,8 +19,8 @@ env = environ.Env()
 # Another file, or none (os.devnull): tests depend on nobody's .env.
 env.read_env(env.str("ZHIFU_ENV_FILE", default=str(BASE_DIR / ".env")))
 
-VAR_DIR = env.path("ZHIFU_VAR_DIR", default=str(BASE_DIR / "var"))
-VAR_PATH = Path(str(VAR_DIR))
+# Data, secrets and locks of the embedded default.
+VAR_PATH = Path(env.str("ZHIFU_VAR_DIR", default=str(BASE_DIR / "var")))
 
 # Embedded means: no database server was named. It decides the defaults below, never behaviour.
 DATABASE_URL = env.str("ZHIFU_DATABASE_URL", default="")
@@ -28,7 +28,7 @@ EMBEDDED = not DATABASE_URL
 
 
 def _secret(name: str) -> str:
-    """Return a secret from the environment; embedded, one made once and kept in VAR_DIR.
+    """Return a secret from the environment; embedded, one made once and kept in VAR_PATH.
 
     Raises ImproperlyConfigured in production when the variable is not set.
     """
@@ -202,9 +202,9 @@ CELERY_BEAT_SCHEDULE_FILENAME = str(VAR_PATH / "celerybeat-schedule")
 FAULTS = env.str("ZHIFU_FAULTS", default="")
 
 # --- Vector store and embedding ---
+# Empty: a milvus-lite server is started as a child of this process, data in VAR_PATH.
 MILVUS_URL = env.str("ZHIFU_MILVUS_URL", default="")
 MILVUS_TOKEN = env.str("ZHIFU_MILVUS_TOKEN", default="")
-# Empty MILVUS_URL: a milvus-lite server is started as a child of this process, data in VAR_DIR.
 MILVUS_TIMEOUT_SECONDS = 2.0
 MILVUS_WRITE_TIMEOUT_SECONDS = 30.0
 # Goes before every physical collection name, so that several installations or tests share one server.
@@ -276,7 +276,6 @@ DATA_UPLOAD_MAX_MEMORY_SIZE = 5 * 1024 * 1024
 # --- Languages and time: stored in UTC, shown in local time ---
 LANGUAGE_CODE = "zh-hans"
 LANGUAGES = [("zh-hans", "简体中文"), ("en", "English")]
-LOCALE_PATHS = [BASE_DIR / "zhifu" / "locale"]
 USE_I18N = True
 USE_TZ = True
 TIME_ZONE = env.str("ZHIFU_TIME_ZONE", default="Asia/Shanghai")
