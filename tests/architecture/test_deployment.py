@@ -126,3 +126,10 @@ def test_the_addresses_of_the_readme_exist(file: str) -> None:
             resolve(concrete)
         except Resolver404:
             pytest.fail(f"{file}: {path}")
+
+
+def test_the_files_that_the_documents_name_exist() -> None:
+    for file in ("README.md", "README.zh-CN.md", "docs/architecture.md"):
+        named = re.findall(r"`((?:[a-z_]+/)[A-Za-z_./-]+?)/?(?:: [^`]*)?`", (ROOT / file).read_text())
+        missing = {name for name in named if not (ROOT / name).exists()} - {"var"}
+        assert not missing, f"{file}: {missing}"
