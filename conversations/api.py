@@ -1,6 +1,5 @@
 """The customer's addresses: conversations, messages, runs."""
 
-from typing import Any
 from uuid import UUID
 
 from drf_spectacular.utils import extend_schema
@@ -11,15 +10,8 @@ from rest_framework.views import APIView
 from conversations import queries, serializers, services
 from conversations.queries import MessageView
 from zhifu.authentication import CustomerAuthentication, scope_of
-from zhifu.pagination import Cursor
-from zhifu.serializers import ProblemOutput
-
-PROBLEM = "application/problem+json"
-
-
-def _answers(status: int, output: Any, *problems: int) -> dict[Any, Any]:
-    """Return what an address answers, for the schema."""
-    return {status: output} | {(problem, PROBLEM): ProblemOutput for problem in (401, 403, *problems)}
+from zhifu.pagination import PageQuery, answer_page
+from zhifu.schema import answers
 
 
 class CustomerView(APIView):
@@ -30,14 +22,17 @@ class CustomerView(APIView):
 
 
 class Conversations(CustomerView):
-    @extend_schema(operation_id="conversations_list", responses=_answers(200, serializers.ConversationPage, 404))
+    @extend_schema(
+        operation_id="conversations_list",
+        parameters=[PageQuery],
+        responses=answers(200, serializers.ConversationPage, 400, 404),
+    )
     def get(self, request: Request) -> Response:
         """The customer's conversations with the store of the token, newest first."""
-        pages = Cursor()
-        page = pages.paginate_queryset(queries.conversations(scope_of(request)), request, view=self)
-        return pages.get_paginated_response(serializers.ConversationOutput(page, many=True).data)
+        conversations = queries.conversations(scope_of(request))
+        return answer_page(self, request, conversations, serializers.ConversationOutput)
 
-    @extend_schema(request=serializers.ConversationInput, responses=_answers(201, serializers.ConversationOutput, 400))
+    @extend_schema(request=serializers.ConversationInput, responses=answers(201, serializers.ConversationOutput, 400))
     def post(self, request: Request) -> Response:
         """Begin a conversation with the store of the token."""
         serializers.ConversationInput(data=request.data).is_valid(raise_exception=True)
@@ -46,7 +41,7 @@ class Conversations(CustomerView):
 
 
 class OneConversation(CustomerView):
-    @extend_schema(responses=_answers(200, serializers.ConversationOutput, 404))
+    @extend_schema(responses=answers(200, serializers.ConversationOutput, 404))
     def get(self, request: Request, conversation: UUID) -> Response:
         """One conversation."""
         found = queries.get_conversation(scope_of(request), conversation)
@@ -57,7 +52,7 @@ class Messages(CustomerView):
     @extend_schema(
         operation_id="conversations_messages_list",
         parameters=[serializers.MessageQuery],
-        responses=_answers(200, serializers.MessagePage, 400, 404),
+        responses=answers(200, serializers.MessagePage, 400, 404),
     )
     def get(self, request: Request, conversation: UUID) -> Response:
         """Messages in order: questions with the state of their run, answers with their sources."""
@@ -71,7 +66,7 @@ class Messages(CustomerView):
         next_after = page[-1].message.sequence if len(views) > size else None
         return Response(serializers.MessagePage({"results": page, "next_after": next_after}).data)
 
-    @extend_schema(request=serializers.MessageInput, responses=_answers(202, serializers.AcceptedOutput, 400, 404, 409))
+    @extend_schema(request=serializers.MessageInput, responses=answers(202, serializers.AcceptedOutput, 400, 404, 409))
     def post(self, request: Request, conversation: UUID) -> Response:
         """Say something; the answer comes as a later message of the list."""
         body = serializers.MessageInput(data=request.data)
@@ -84,14 +79,14 @@ class Messages(CustomerView):
 
 
 class OneRun(CustomerView):
-    @extend_schema(responses=_answers(200, serializers.RunOutput, 404))
+    @extend_schema(responses=answers(200, serializers.RunOutput, 404))
     def get(self, request: Request, run: UUID) -> Response:
         """One run, with its answer once there is one."""
         return Response(serializers.RunOutput(queries.get_run(scope_of(request), run)).data)
 
 
 class CancelRun(CustomerView):
-    @extend_schema(request=None, responses=_answers(200, serializers.RunOutput, 404, 409))
+    @extend_schema(request=None, responses=answers(200, serializers.RunOutput, 404, 409))
     def post(self, request: Request, run: UUID) -> Response:
         """Stop a run that has not ended; its message stays without an answer."""
         scope = scope_of(request)

@@ -8,6 +8,7 @@ from conversations.models import ConversationStatus, MessageRole, Support
 from conversations.services import MAX_TEXT
 from zhifu.fields import NameField, StrictSerializer, TextField
 from zhifu.jobs import JobStatus
+from zhifu.pagination import Page
 
 
 class ConversationInput(StrictSerializer):
@@ -20,9 +21,7 @@ class ConversationOutput(serializers.Serializer[Any]):
     created_at = serializers.DateTimeField()
 
 
-class ConversationPage(serializers.Serializer[Any]):
-    next = serializers.URLField(allow_null=True)
-    previous = serializers.URLField(allow_null=True)
+class ConversationPage(Page):
     results = ConversationOutput(many=True)
 
 

@@ -1,46 +1,37 @@
-"""Documents, their versions and their index jobs, for the members of a store's tenant."""
+"""Documents, their versions and their index jobs, for members; search and references, for customers too."""
 
 from typing import Any
 from uuid import UUID
 
-from django.db.models import QuerySet
 from drf_spectacular.utils import OpenApiParameter, extend_schema
 from rest_framework.request import Request
 from rest_framework.response import Response
-from rest_framework.serializers import BaseSerializer
 from rest_framework.views import APIView
 
-from knowledge import queries, serializers, services
+from knowledge import queries, references, retrieval, serializers, services
+from knowledge.results import Passage, SearchResult
+from knowledge.snippets import snippet
+from zhifu import audit
 from zhifu import queries as house
 from zhifu.authentication import StaffAuthentication, scope_of
-from zhifu.pagination import Cursor
+from zhifu.pagination import PageQuery, answer_page
+from zhifu.schema import answers
 from zhifu.scope import Scope
-from zhifu.serializers import ProblemOutput
 
-PROBLEM = "application/problem+json"
 READ, WRITE, PUBLISH = "knowledge:query", "knowledge:write", "knowledge:publish"
-
-
-def _answers(status: int, output: Any, *problems: int) -> dict[Any, Any]:
-    """Return what an address answers, for the schema."""
-    return {status: output} | {(problem, PROBLEM): ProblemOutput for problem in (401, 403, 404, *problems)}
+_SNIPPET = 300
 
 
 class StoreView(APIView):
-    """An address for members, about one store; a store not theirs is 404."""
+    """An address for members, about one store."""
 
     authentication_classes = [StaffAuthentication]
 
-    def store_scope(self, request: Request, store: UUID) -> Scope:
-        """Return the caller's scope at the store of the address."""
-        scope = scope_of(request)
-        return scope.at_store(house.get_store(scope, store).pk)
 
-    def page(self, request: Request, rows: QuerySet[Any], output: type[BaseSerializer[Any]]) -> Response:
-        """Return one page of `rows`, newest first."""
-        serializers.PageQuery(data=request.query_params.dict()).is_valid(raise_exception=True)
-        pages = Cursor()
-        return pages.get_paginated_response(output(pages.paginate_queryset(rows, request, view=self), many=True).data)
+def _at_store(request: Request, store: UUID) -> Scope:
+    """Return the caller's scope at the store of the address. Raises NotFound for a store not theirs."""
+    scope = scope_of(request)
+    return scope.at_store(house.get_store(scope, store).pk)
 
 
 def _document(scope: Scope, public_id: UUID, status: int = 200) -> Response:
@@ -53,13 +44,13 @@ class Documents(StoreView):
 
     @extend_schema(
         operation_id="knowledge_list",
-        parameters=[serializers.PageQuery],
-        responses=_answers(200, serializers.DocumentPage, 400),
+        parameters=[PageQuery],
+        responses=answers(200, serializers.DocumentPage, 400, 404),
     )
     def get(self, request: Request, store: UUID) -> Response:
         """The store's documents with what was written into each last, newest first; without the texts."""
-        documents = queries.documents(self.store_scope(request, store), with_text=False)
-        return self.page(request, documents, serializers.DocumentSummary)
+        documents = queries.documents(_at_store(request, store), with_text=False)
+        return answer_page(self, request, documents, serializers.DocumentSummary)
 
     @extend_schema(
         operation_id="knowledge_create",
@@ -72,7 +63,7 @@ class Documents(StoreView):
             )
         ],
         request=serializers.ContentInput,
-        responses=_answers(201, serializers.DocumentOutput, 400, 409),
+        responses=answers(201, serializers.DocumentOutput, 400, 404, 409),
     )
     def post(self, request: Request, store: UUID) -> Response:
         """Save a new document as a draft; publishing it is a second step."""
@@ -93,21 +84,21 @@ class Documents(StoreView):
 class OneDocument(StoreView):
     permissions = {"GET": READ, "PUT": WRITE}
 
-    @extend_schema(operation_id="knowledge_retrieve", responses=_answers(200, serializers.DocumentOutput))
+    @extend_schema(operation_id="knowledge_retrieve", responses=answers(200, serializers.DocumentOutput, 404))
     def get(self, request: Request, store: UUID, document: UUID) -> Response:
         """One document with the text that was written last."""
-        return _document(self.store_scope(request, store), document)
+        return _document(_at_store(request, store), document)
 
     @extend_schema(
         operation_id="knowledge_revise",
         request=serializers.ReviseInput,
-        responses=_answers(200, serializers.DocumentOutput, 400, 409),
+        responses=answers(200, serializers.DocumentOutput, 400, 404, 409),
     )
     def put(self, request: Request, store: UUID, document: UUID) -> Response:
         """Save a new draft under the next number; what is live goes on answering until the draft is published."""
         body = serializers.ReviseInput(data=request.data)
         body.is_valid(raise_exception=True)
-        scope = self.store_scope(request, store)
+        scope = _at_store(request, store)
         services.revise_document(
             scope=scope,
             document_id=document,
@@ -122,23 +113,23 @@ class Versions(StoreView):
 
     @extend_schema(
         operation_id="knowledge_versions_list",
-        parameters=[serializers.PageQuery],
-        responses=_answers(200, serializers.VersionPage, 400),
+        parameters=[PageQuery],
+        responses=answers(200, serializers.VersionPage, 400, 404),
     )
     def get(self, request: Request, store: UUID, document: UUID) -> Response:
         """What was written into a document, newest first; without the texts."""
-        scope = self.store_scope(request, store)
+        scope = _at_store(request, store)
         versions = queries.versions(scope, queries.get_document(scope, document))
-        return self.page(request, versions.defer("source_text"), serializers.VersionSummary)
+        return answer_page(self, request, versions.defer("source_text"), serializers.VersionSummary)
 
 
 class OneVersion(StoreView):
     permissions = {"GET": READ}
 
-    @extend_schema(operation_id="knowledge_versions_retrieve", responses=_answers(200, serializers.VersionOutput))
+    @extend_schema(operation_id="knowledge_versions_retrieve", responses=answers(200, serializers.VersionOutput, 404))
     def get(self, request: Request, store: UUID, document: UUID, number: int) -> Response:
         """One version with its text."""
-        version = queries.get_version(self.store_scope(request, store), document, number)
+        version = queries.get_version(_at_store(request, store), document, number)
         return Response(serializers.VersionOutput(version).data)
 
 
@@ -148,13 +139,13 @@ class Publish(StoreView):
     @extend_schema(
         operation_id="knowledge_publish",
         request=serializers.ExpectedVersionInput,
-        responses=_answers(202, serializers.JobOutput, 400, 409),
+        responses=answers(202, serializers.JobOutput, 400, 404, 409),
     )
     def post(self, request: Request, store: UUID, document: UUID) -> Response:
         """Ask for the newest version to go live; the job says how far it is."""
         body = serializers.ExpectedVersionInput(data=request.data)
         body.is_valid(raise_exception=True)
-        scope = self.store_scope(request, store)
+        scope = _at_store(request, store)
         job = services.publish_document(scope=scope, document_id=document, **body.validated_data)
         return Response(serializers.JobOutput(queries.get_index_job(scope, job.public_id)).data, status=202)
 
@@ -165,13 +156,13 @@ class Revoke(StoreView):
     @extend_schema(
         operation_id="knowledge_revoke",
         request=serializers.ExpectedVersionInput,
-        responses=_answers(200, serializers.DocumentOutput, 400, 409),
+        responses=answers(200, serializers.DocumentOutput, 400, 404, 409),
     )
     def post(self, request: Request, store: UUID, document: UUID) -> Response:
         """Take a document out of force, at once."""
         body = serializers.ExpectedVersionInput(data=request.data)
         body.is_valid(raise_exception=True)
-        scope = self.store_scope(request, store)
+        scope = _at_store(request, store)
         services.revoke_document(scope=scope, document_id=document, **body.validated_data)
         return _document(scope, document)
 
@@ -181,18 +172,79 @@ class IndexJobs(StoreView):
 
     @extend_schema(
         operation_id="knowledge_index_jobs_list",
-        parameters=[serializers.PageQuery],
-        responses=_answers(200, serializers.JobPage, 400),
+        parameters=[PageQuery],
+        responses=answers(200, serializers.JobPage, 400, 404),
     )
     def get(self, request: Request, store: UUID) -> Response:
         """The store's publications, newest first."""
-        return self.page(request, queries.index_jobs(self.store_scope(request, store)), serializers.JobOutput)
+        return answer_page(self, request, queries.index_jobs(_at_store(request, store)), serializers.JobOutput)
 
 
 class OneIndexJob(StoreView):
     permissions = {"GET": READ}
 
-    @extend_schema(operation_id="knowledge_index_jobs_retrieve", responses=_answers(200, serializers.JobOutput))
+    @extend_schema(operation_id="knowledge_index_jobs_retrieve", responses=answers(200, serializers.JobOutput, 404))
     def get(self, request: Request, store: UUID, job: UUID) -> Response:
         """One publication: how far it is, or why it failed."""
-        return Response(serializers.JobOutput(queries.get_index_job(self.store_scope(request, store), job)).data)
+        return Response(serializers.JobOutput(queries.get_index_job(_at_store(request, store), job)).data)
+
+
+class Search(APIView):
+    """Find what is published right now in a store."""
+
+    permissions = {"POST": READ}
+
+    @extend_schema(
+        request=serializers.SearchInput,
+        responses=answers(200, serializers.SearchOutput, 400, 404, 500, 503),
+    )
+    def post(self, request: Request, store: UUID) -> Response:
+        """Search a store's knowledge."""
+        scope = _at_store(request, store)
+        body = serializers.SearchInput(data=request.data)
+        body.is_valid(raise_exception=True)
+        question = body.validated_data
+        with audit.recorded(scope, "knowledge.search", "store", str(store)) as entry:
+            entry.data = {"query": audit.text_hash(question["query"])}
+            result = retrieval.search(scope, question["query"], intents=question["intents"], limit=question["limit"])
+            entry.data |= {"results": len(result.passages), "degraded": result.degradation_reason or ""}
+        return Response(serializers.SearchOutput(_search_answer(scope, result)).data)
+
+
+class References(APIView):
+    """Say what a reference of an answer or a search points to."""
+
+    permissions = {"GET": "knowledge:reference:read"}
+
+    @extend_schema(responses=answers(200, serializers.ReferenceOutput, 404))
+    def get(self, request: Request, token: str) -> Response:
+        """Resolve a reference token."""
+        return Response(serializers.ReferenceOutput(references.resolve(scope_of(request), token)).data)
+
+
+def _search_answer(scope: Scope, result: SearchResult) -> dict[str, Any]:
+    return {
+        "query": result.query,
+        "results": [_result(scope, result.query, passage) for passage in result.passages],
+        "total_candidates": result.total_candidates,
+        "truncated": result.truncated,
+        "degraded": result.degraded,
+        "degradation_reason": result.degradation_reason,
+        "searched_collections": result.searched_collections,
+    }
+
+
+def _result(scope: Scope, query: str, passage: Passage) -> dict[str, Any]:
+    return {
+        "source_id": passage.source_id,
+        "version": passage.version,
+        "position": passage.position,
+        "title": passage.title,
+        "snippet": snippet(passage.text, query, _SNIPPET),
+        "score": passage.score,
+        "score_kind": passage.score_kind,
+        "collection": passage.collection,
+        "tags": passage.tags,
+        "updated_at": passage.updated_at,
+        "reference_token": references.mint(scope, passage.source_id),
+    }

@@ -1,4 +1,4 @@
-"""Input and output of documents, versions and index jobs."""
+"""Input and output of documents, versions, index jobs, search and references."""
 
 from datetime import UTC, datetime
 from typing import Any
@@ -15,10 +15,15 @@ from knowledge.models import (
     SourceType,
     VersionStatus,
 )
+from knowledge.results import DegradationReason, ScoreKind
+from knowledge.retrieval import MAX_INTENTS, MAX_QUERY
 from knowledge.services import Content
 from zhifu.fields import NameField, StrictSerializer, TextField
 from zhifu.jobs import JobStatus
-from zhifu.pagination import Cursor
+from zhifu.pagination import Page
+
+# Over HTTP; inside the product a search may give more.
+_MAX_LIMIT = 10
 
 
 class MomentField(serializers.DateTimeField):
@@ -107,20 +112,11 @@ class DocumentOutput(DocumentSummary):
         return dict(VersionOutput(document.newest[0]).data)
 
 
-class PageQuery(StrictSerializer):
-    cursor = serializers.CharField(required=False, help_text="from `next` or `previous`")
-    page_size = serializers.IntegerField(min_value=1, max_value=Cursor.max_page_size, required=False)
-
-
-class DocumentPage(serializers.Serializer[Any]):
-    next = serializers.URLField(allow_null=True)
-    previous = serializers.URLField(allow_null=True)
+class DocumentPage(Page):
     results = DocumentSummary(many=True)
 
 
-class VersionPage(serializers.Serializer[Any]):
-    next = serializers.URLField(allow_null=True)
-    previous = serializers.URLField(allow_null=True)
+class VersionPage(Page):
     results = VersionSummary(many=True)
 
 
@@ -142,7 +138,60 @@ class JobOutput(serializers.Serializer[Any]):
     finished_at = serializers.DateTimeField(allow_null=True)
 
 
-class JobPage(serializers.Serializer[Any]):
-    next = serializers.URLField(allow_null=True)
-    previous = serializers.URLField(allow_null=True)
+class JobPage(Page):
     results = JobOutput(many=True)
+
+
+class SearchInput(StrictSerializer):
+    query = TextField(max_length=MAX_QUERY, help_text="what to look for, in words")
+    limit = serializers.IntegerField(min_value=1, max_value=_MAX_LIMIT, default=5)
+    intents = serializers.ListField(
+        child=TextField(max_length=64),
+        min_length=1,
+        max_length=MAX_INTENTS,
+        required=False,
+        default=list,
+        help_text="where to look: faq, product_inquiry, policy_explain; left out: everywhere",
+    )
+
+    def validate_query(self, value: str) -> str:
+        if not value.strip():
+            raise serializers.ValidationError("不能为空白 / Must not be blank.")
+        return value
+
+
+class ResultOutput(serializers.Serializer[Any]):
+    source_id = serializers.UUIDField()
+    version = serializers.IntegerField()
+    position = serializers.IntegerField()
+    title = serializers.CharField()
+    snippet = serializers.CharField(help_text="the passage, or the part of it around what was asked")
+    score = serializers.FloatField(allow_null=True, help_text="0 to 1; null when degraded")
+    score_kind = serializers.ChoiceField(choices=[kind.value for kind in ScoreKind], allow_null=True)
+    collection = serializers.ChoiceField(choices=Collection.choices)
+    tags = serializers.ListField(child=serializers.CharField())
+    updated_at = serializers.DateTimeField(help_text="since when this version answers")
+    reference_token = serializers.CharField(help_text="this person's pointer to the document, for an hour")
+
+
+class SearchOutput(serializers.Serializer[Any]):
+    query = serializers.CharField()
+    results = ResultOutput(many=True)
+    total_candidates = serializers.IntegerField()
+    truncated = serializers.BooleanField(help_text="more would have qualified")
+    degraded = serializers.BooleanField(help_text="found by keywords in the database only")
+    degradation_reason = serializers.ChoiceField(
+        choices=[reason.value for reason in DegradationReason], allow_null=True
+    )
+    searched_collections = serializers.ListField(child=serializers.ChoiceField(choices=Collection.choices))
+
+
+class ReferenceOutput(serializers.Serializer[Any]):
+    """What a reference points to; never its text."""
+
+    source_id = serializers.UUIDField()
+    version = serializers.IntegerField()
+    title = serializers.CharField()
+    tags = serializers.ListField(child=serializers.CharField())
+    collection = serializers.ChoiceField(choices=Collection.choices)
+    updated_at = serializers.DateTimeField()

@@ -10,7 +10,7 @@ from rest_framework.views import APIView
 
 from zhifu import queries, serializers, services
 from zhifu.authentication import StoreKeyAuthentication, scope_of
-from zhifu.problems import MEDIA_TYPE
+from zhifu.schema import answers
 
 
 class CustomerTokens(APIView):
@@ -21,8 +21,7 @@ class CustomerTokens(APIView):
 
     @extend_schema(
         request=serializers.CustomerTokenInput,
-        responses={201: serializers.CustomerTokenOutput}
-        | {(problem, MEDIA_TYPE): serializers.ProblemOutput for problem in (400, 401, 403, 404)},
+        responses=answers(201, serializers.CustomerTokenOutput, 400, 404),
     )
     def post(self, request: Request, store: UUID) -> Response:
         body = serializers.CustomerTokenInput(data=request.data)

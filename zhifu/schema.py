@@ -1,8 +1,16 @@
-"""How our authentications appear in the OpenAPI schema."""
+"""How our authentications and answers appear in the OpenAPI schema."""
 
 from typing import Any
 
 from drf_spectacular.extensions import OpenApiAuthenticationExtension
+
+from zhifu.problems import MEDIA_TYPE
+from zhifu.serializers import ProblemOutput
+
+
+def answers(status: int, output: Any, *problems: int) -> dict[Any, Any]:
+    """Return what an address answers: `output`, and problem+json for 401, 403 and `problems`."""
+    return {status: output} | {(problem, MEDIA_TYPE): ProblemOutput for problem in sorted((401, 403, *problems))}
 
 
 class _Bearer(OpenApiAuthenticationExtension):  # type: ignore[no-untyped-call]  # as below

@@ -139,6 +139,8 @@ def test_conversations_come_in_pages_newest_first(shop: Shop) -> None:
         seen += [conversation["id"] for conversation in page["results"]]
         address = page["next"]
     assert seen == made[::-1]
+    for bad in ("page_size=0", "page_size=201", "page_size=x", "cursor=%00", "tenant=1"):
+        assert shop.shopper.get(f"{CONVERSATIONS}?{bad}").status_code == 400, bad
 
 
 def test_messages_come_in_pages_after_a_sequence(shop: Shop) -> None:
