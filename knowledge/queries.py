@@ -1,11 +1,11 @@
 """Doors to documents, versions and jobs; and what is live right now."""
 
 from collections.abc import Iterable
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
 
-from django.db.models import Exists, F, OuterRef, Prefetch, Q, QuerySet
+from django.db.models import Count, Exists, F, OuterRef, Prefetch, Q, QuerySet
 
 from knowledge.models import (
     Audience,
@@ -133,6 +133,19 @@ def live_chunks(scope: Scope) -> QuerySet[KnowledgeChunk, dict[str, Any]]:
     """Return the chunks of the versions that answer this caller right now, as rows that `passage_of` reads."""
     rows: KnowledgeChunkQuerySet = KnowledgeChunk.objects.in_scope(scope)
     return rows.filter(_answers(scope, "document_version__")).values(*_OF_PASSAGE)
+
+
+def count_live_chunks(scope: Scope, collections: Iterable[str], seconds: float) -> dict[str, tuple[int, int]]:
+    """Return collection -> how many chunks answer this caller right now, and how many of them for `seconds` already."""
+    rows: KnowledgeChunkQuerySet = KnowledgeChunk.objects.in_scope(scope)
+    settled = Q(document_version__live_from__lt=DatabaseNow() - timedelta(seconds=seconds))
+    counted = (
+        rows.filter(_answers(scope, "document_version__"), document_version__collection__in=collections)
+        .order_by()
+        .values_list("document_version__collection")
+        .annotate(live=Count("pk"), settled=Count("pk", filter=settled))
+    )
+    return {collection: (live, settled) for collection, live, settled in counted}
 
 
 def passage_of(row: dict[str, Any]) -> Passage:

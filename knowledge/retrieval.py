@@ -7,7 +7,7 @@ live, whose it is and who may see it. Out of reach, they are replaced by keyword
 import logging
 import os
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, replace
 from functools import cache, partial, reduce
@@ -162,8 +162,8 @@ def _propose(
 ) -> _Proposed:
     """Ask both legs of every collection at once.
 
-    Raises Unavailable when a call fails, and when a collection is empty although MySQL has something live for it: a
-    Milvus that came back empty answers without an error.
+    Raises Unavailable when a call fails, and when a collection holds less than MySQL has live for it: a Milvus that
+    lost its rows answers without an error.
     """
     scope = request.scope
     where = vectors.Where(
@@ -177,7 +177,10 @@ def _propose(
         asks.append(partial(vectors.keyword_search, target, request.query, vector, where, limit=depth, timeout=timeout))
     legs = _guarded(lambda: _all_at_once(asks, 2 * timeout))
     dense, keyword = legs[0::2], legs[1::2]
-    _refuse_hollow(scope, [target.collection for target, hits in zip(chosen, dense, strict=True) if not hits])
+    # A leg that is not full has given everything its collection holds for this caller.
+    _refuse_hollow(
+        scope, {target.collection: len(hits) for target, hits in zip(chosen, dense, strict=True) if len(hits) < depth}
+    )
     fuse = ranking.FUSIONS[request.config.fusion]
     return _Proposed(
         candidates=fuse([hit for leg in dense for hit in leg], [hit for leg in keyword for hit in leg]),
@@ -216,9 +219,13 @@ def _pool(process: int) -> ThreadPoolExecutor:
     return ThreadPoolExecutor(max_workers=_THREADS, thread_name_prefix=f"search-{process}")
 
 
-def _refuse_hollow(scope: Scope, empty: Sequence[str]) -> None:
-    if empty and queries.live_versions(scope).filter(collection__in=empty).exists():
-        logger.error("the index is empty where something is live", extra={"store": scope.store_id})
+def _refuse_hollow(scope: Scope, held: Mapping[str, int]) -> None:
+    """Raise Unavailable when a collection holds nothing of what is live, or fewer rows than were live before this
+    search began; `held` counts the rows of the collections that gave all they have."""
+    live = queries.count_live_chunks(scope, held, seconds=settings.SEARCH_DEADLINE_SECONDS)
+    hollow = [name for name, (now, before) in live.items() if held[name] < (before if held[name] else now)]
+    if hollow:
+        logger.error("the index lacks what is live", extra={"store": scope.store_id, "collections": hollow})
         raise Unavailable("向量库缺少已发布的内容 / The vector store lacks what is live.", code="MILVUS_UNAVAILABLE")
 
 

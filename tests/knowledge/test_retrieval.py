@@ -27,6 +27,7 @@ from tests.knowledge.test_vectors import HOSTILE
 from tests.query_counts import pinned
 from zhifu import faults
 from zhifu.errors import Broken, DimensionMismatch, Forbidden, Invalid, Unauthenticated, Unavailable
+from zhifu.transactions import database_now
 
 QUESTION = "键盘怎么清洁？"
 TEXT = "键盘清洁：先断开电源，怎么清洁都要用软毛刷。"
@@ -372,6 +373,34 @@ def test_an_index_that_is_empty_for_this_store_only_counts_as_unavailable(shop: 
     vectors.remove_builds(target, tenant_id=shop.tenant.pk, document_id=document.pk, builds=[document.live_build])
     assert_degraded(search(shop), DegradationReason.MILVUS_UNAVAILABLE, ["键盘清洁"])
     assert not search(other_shop).degraded
+
+
+def test_an_index_that_lost_some_of_a_store_counts_as_unavailable(shop: Shop, other_shop: Shop) -> None:
+    lost = publish(shop, "键盘清洁", TEXT)
+    publish(other_shop, "键盘清洁", TEXT)
+    target = targets.active_target("faq")
+    vectors.remove_builds(target, tenant_id=shop.tenant.pk, document_id=lost.pk, builds=[lost.live_build])
+    publish(shop, "退货", "十五天内可以退货。")
+    DocumentVersion.objects.update(live_from=database_now() - timedelta(minutes=1))
+    assert_degraded(search(shop), DegradationReason.MILVUS_UNAVAILABLE, ["键盘清洁"])
+    assert not search(other_shop).degraded
+
+
+def test_what_went_live_while_milvus_was_asked_is_not_missed(shop: Shop) -> None:
+    publish(shop, "键盘清洁", TEXT)
+    DocumentVersion.objects.update(live_from=database_now() - timedelta(minutes=1))
+    new = publish(shop, "退货", "十五天内可以退货。")
+    target = targets.active_target("faq")
+    # As when the index was asked a moment before it held the new document.
+    vectors.remove_builds(target, tenant_id=shop.tenant.pk, document_id=new.pk, builds=[new.live_build])
+    assert not search(shop).degraded
+
+
+def test_a_store_with_many_small_documents_is_found_complete(shop: Shop) -> None:
+    for number in range(29):
+        publish(shop, f"说明{number}", f"第{number}条：{TEXT}")
+    DocumentVersion.objects.update(live_from=database_now() - timedelta(minutes=1))
+    assert not search(shop).degraded
 
 
 def test_with_the_embedder_down_keywords_answer_and_say_so(shop: Shop, settings: Settings) -> None:
