@@ -1,7 +1,9 @@
-"""What must be true of a deployment; `manage.py check --database default` says it, and so does every start."""
+"""What must be true of a deployment. `manage.py migrate` says it, and `manage.py check --database default`; what needs
+no database is said by every command."""
 
 from typing import Any
 
+from django.conf import settings
 from django.core.checks import CheckMessage, Error, Tags, Warning, register
 from django.db import connections
 
@@ -32,6 +34,21 @@ def database_is_binary_and_read_committed(databases: Any = None, **kwargs: Any) 
         if str(isolation).upper().replace("-", " ") != "READ COMMITTED":
             problems.append(Warning(f"Isolation level is {isolation}, expected READ COMMITTED.", id="zhifu.W001"))
     return problems
+
+
+@register()
+def a_lease_outlasts_a_model_call(**kwargs: Any) -> list[CheckMessage]:
+    """A lease that ends while the model still thinks gives the run to another worker, and the call is paid twice."""
+    if settings.LEASE_SECONDS > settings.CHAT_TIMEOUT_SECONDS:
+        return []
+    return [
+        Warning(
+            f"A lease lasts {settings.LEASE_SECONDS} s, a model call up to {settings.CHAT_TIMEOUT_SECONDS:g} s: "
+            "slow answers will be asked for, and paid, more than once.",
+            hint="Make ZHIFU_LEASE_SECONDS longer than ZHIFU_CHAT_TIMEOUT_SECONDS.",
+            id="zhifu.W002",
+        )
+    ]
 
 
 def _is_mariadb(connection: Any) -> bool:
