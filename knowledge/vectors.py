@@ -7,6 +7,7 @@ process and address. Everything that goes wrong is Unavailable (MILVUS_UNAVAILAB
 """
 
 import hashlib
+import logging
 import os
 import re
 import threading
@@ -25,6 +26,8 @@ from knowledge import milvus_child
 from knowledge.models import Audience, IndexTarget
 from knowledge.ranking import Hit
 from zhifu.errors import DimensionMismatch, Unavailable
+
+logger = logging.getLogger(__name__)
 
 # Bytes, as a Milvus server counts: 4 per character of a passage with its title.
 _TEXT_BYTES = 8192
@@ -357,7 +360,7 @@ def _call(ask: Callable[[MilvusClient], Any], timeout: float) -> Any:
     try:
         return ask(client)
     except Exception as error:
-        raise _unavailable() from error
+        raise _failed(error) from error
 
 
 def _client(address: str, timeout: float) -> MilvusClient:
@@ -373,13 +376,21 @@ def _client(address: str, timeout: float) -> MilvusClient:
             _clients[key] = MilvusClient(uri=address, token=settings.MILVUS_TOKEN, timeout=timeout)
         return _clients[key]
     except MilvusException as error:
-        raise _unavailable() from error
+        raise _failed(error) from error
     finally:
         _connecting.release()
 
 
 def _address(timeout: float) -> str:
     return settings.MILVUS_URL or milvus_child.url(timeout)
+
+
+def _failed(error: Exception) -> Unavailable:
+    """Return what the caller is told, which is only that Milvus is out of reach; why is said here, in the log."""
+    # A collection that is not there, or not loaded yet, is nothing unusual: `_on_loaded` handles it.
+    if getattr(error, "code", _NO_ANSWER) not in (_NO_COLLECTION, _NOT_LOADED):
+        logger.warning("milvus call failed", extra={"cause": f"{type(error).__name__}: {error}"[:300]})
+    return _unavailable()
 
 
 def _unavailable() -> Unavailable:

@@ -282,13 +282,25 @@ def test_sealing_changes_nothing_but_speed(target, tenant) -> None:
     assert count_of(target, tenant, 1) == 1
 
 
-def test_an_address_where_nobody_answers_is_unavailable_at_once(settings: Settings) -> None:
+def test_an_address_where_nobody_answers_is_unavailable_at_once_and_the_log_says_why(
+    settings: Settings, caplog: pytest.LogCaptureFixture
+) -> None:
     settings.MILVUS_URL = f"http://127.0.0.1:{servers.free_port()}"
     before = time.monotonic()
     with pytest.raises(Unavailable) as failure:
         vectors.ping()
     assert failure.value.code == "MILVUS_UNAVAILABLE"
     assert time.monotonic() - before < 4
+    (record,) = [record for record in caplog.records if record.name == "knowledge.vectors"]
+    assert "MilvusException" in record.cause
+
+
+def test_a_collection_that_is_not_there_yet_is_no_news_for_the_log(caplog: pytest.LogCaptureFixture) -> None:
+    made = target_named("never_written")
+    tenant = next(_tenants)
+    vector = ENCODER.encode(["x"], "query")[0]
+    assert vectors.dense_search(made, vector, Where(tenant, 1, False), limit=3, timeout=2.0) == []
+    assert not [record for record in caplog.records if record.name == "knowledge.vectors"]
 
 
 def test_an_address_that_accepts_and_says_nothing_is_unavailable_within_the_timeout(settings: Settings) -> None:
