@@ -86,6 +86,13 @@ class System:
     def start_beat(self) -> None:
         self._start("beat", [str(BIN / "celery"), "-A", "zhifu", "beat", "--loglevel", "WARNING"])
 
+    def manage(self, *arguments: str, **extra: str) -> None:
+        """Run a management command as an operator does, and fail with what it said."""
+        command = [sys.executable, "manage.py", *arguments]
+        environment = self.environment(**extra)
+        done = subprocess.run(command, env=environment, cwd=ROOT, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-2000:]
+
     def start_everything(self, **extra: str) -> None:
         self.start_broker()
         self.start_web(**extra)

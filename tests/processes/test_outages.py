@@ -33,6 +33,7 @@ def test_everything_starts_with_milvus_redis_and_the_model_down(system: System, 
         "ZHIFU_CHAT_BASE_URL": f"http://{nowhere}/v1",
         "ZHIFU_SECRET_CHAT": "x",
     }
+    system.manage("migrate", "--noinput", **down)
     system.start_web(**down)
     for queue in ("index", "agents", "maintenance"):
         system.start_worker(queue, **down)

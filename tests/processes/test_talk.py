@@ -13,7 +13,8 @@ from tests.model_shapes import calls, results_of, search
 from tests.processes.story import CLEANING_CHANGED, Story, assert_promises_kept
 from tests.processes.system import System, eventually
 
-pytestmark = pytest.mark.processes
+# Many processes and many turns: on a busy machine more than the usual limit.
+pytestmark = [pytest.mark.processes, pytest.mark.timeout(300)]
 
 
 def _look_up(request: dict) -> dict:
