@@ -101,7 +101,8 @@ class VersionInline(ReadOnlyInline):
         return link_to(version, str(version.version))
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
-        return super().get_queryset(request).in_scope(scope_of_user(request)).select_related("author")  # type: ignore[no-any-return]  # untyped
+        rows = super().get_queryset(request).in_scope(scope_of_user(request))
+        return rows.select_related("author").defer("source_text")  # type: ignore[no-any-return]  # untyped
 
 
 def _seen_version(document: KnowledgeDocument) -> dict[str, Any]:
@@ -282,6 +283,10 @@ class VersionAdmin(TenantAdmin):
     ]
     readonly_fields = fields
     list_display = ["title", "version", "status", "created_at"]
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
+        # Read when the page of one version shows it.
+        return super().get_queryset(request).defer("source_text")
 
     def has_module_permission(self, request: HttpRequest) -> bool:
         return False

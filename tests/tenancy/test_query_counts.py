@@ -5,7 +5,9 @@ from typing import Any
 
 import pytest
 from django.contrib import admin
+from django.db import connection
 from django.test import Client
+from django.test.utils import CaptureQueriesContext
 from drf_spectacular.generators import SchemaGenerator
 from rest_framework.test import APIClient
 
@@ -98,3 +100,18 @@ def test_an_admin_list_costs_the_same_however_long_it_is(shop: Shop, admin_clien
             client = admin_client if member.get(address).status_code == 403 else member
             with pinned(f"the list {address}"):
                 assert client.get(address).status_code == 200
+
+
+LONG = ("`knowledge_documentversion`.`source_text`", "`agents_agentrun`.`messages`")
+
+
+def test_no_list_reads_the_long_texts_behind_its_rows(shop: Shop, admin_client: Client) -> None:
+    furnish(shop, "alphaone")
+    member = sign_in(shop.member)
+    lists = [list_of(model) for model in admin.site._registry]
+    lists += [shop.knowledge_url, f"{shop.knowledge_url}/index-jobs", CONVERSATIONS]
+    for address in lists:
+        for client in (member, admin_client, shop.staff, shop.shopper):
+            with CaptureQueriesContext(connection) as queries:
+                client.get(address)
+            assert not [query["sql"] for query in queries if any(column in query["sql"] for column in LONG)], address
