@@ -9,8 +9,10 @@ import re
 import unicodedata
 from collections.abc import Iterable
 from dataclasses import dataclass
-from enum import StrEnum
 from typing import Any
+
+from django.db.models import TextChoices
+from django.utils.translation import gettext_lazy as _
 
 from agents import markers, numbers
 from agents.markers import Marker
@@ -40,12 +42,12 @@ _LEAD_IN = re.compile(
 )
 
 
-class Support(StrEnum):
-    """How a passage bears out a sentence, weakest last."""
+class Support(TextChoices):
+    """How a passage bears out a sentence that cites it, weakest last."""
 
-    LITERAL = "literal"
-    OVERLAP = "overlap"
-    UNCHECKED = "unchecked"
+    LITERAL = "literal", _("原文")
+    OVERLAP = "overlap", _("措辞相近")
+    UNCHECKED = "unchecked", _("语言不同，未核对措辞")
 
 
 _STRENGTH = [Support.UNCHECKED, Support.OVERLAP, Support.LITERAL]

@@ -5,6 +5,7 @@ from uuid import uuid4
 from django.db import models
 from django.utils.translation import gettext_lazy as _
 
+from agents.citations import Support
 from knowledge.models import KnowledgeDocument
 from zhifu.models import Customer, Store, Tenant
 from zhifu.scope import ScopedQuerySet
@@ -95,14 +96,6 @@ class Message(models.Model):
     @property
     def is_answer(self) -> bool:
         return self.role == MessageRole.ASSISTANT
-
-
-class Support(models.TextChoices):
-    """How the cited passage bears out the sentence that cites it."""
-
-    LITERAL = "literal", _("原文")
-    OVERLAP = "overlap", _("措辞相近")
-    UNCHECKED = "unchecked", _("语言不同，未核对措辞")
 
 
 class MessageSource(models.Model):

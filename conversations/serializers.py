@@ -4,7 +4,8 @@ from typing import Any
 
 from rest_framework import serializers
 
-from conversations.models import ConversationStatus, MessageRole, Support
+from agents.citations import Support
+from conversations.models import ConversationStatus, MessageRole
 from conversations.services import MAX_TEXT
 from zhifu.fields import NameField, StrictSerializer, TextField
 from zhifu.jobs import JobStatus
