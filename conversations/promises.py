@@ -176,7 +176,8 @@ def _usage_of_runs() -> QuerySet[Any, Any]:
     """Return the usage of runs, each with the tenant of its run."""
     run = AgentRun.objects.filter(pk=OuterRef("subject_id"))
     usage: QuerySet[Any, Any] = UsageRecord.objects.filter(Exists(run), purpose=UsagePurpose.ANSWER)
-    return usage.annotate(run_tenant=Subquery(run.values("tenant_id")[:1]))
+    with_tenant: QuerySet[Any, Any] = usage.annotate(run_tenant=Subquery(run.values("tenant_id")[:1]))
+    return with_tenant
 
 
 def passages_shown_to_others() -> Iterator[Violation]:
