@@ -133,3 +133,10 @@ def test_the_files_that_the_documents_name_exist() -> None:
         named = re.findall(r"`((?:[a-z_]+/)[A-Za-z_./-]+?)/?(?:: [^`]*)?`", (ROOT / file).read_text())
         missing = {name for name in named if not (ROOT / name).exists()} - {"var"}
         assert not missing, f"{file}: {missing}"
+
+
+@pytest.mark.parametrize("name", ["README.md", "README.zh-CN.md", ".env.example"])
+def test_no_value_to_copy_ends_in_a_comment(name: str) -> None:
+    """What is read from .env takes the rest of the line, a comment too."""
+    lines = (ROOT / name).read_text().splitlines()
+    assert [line for line in lines if line.startswith("ZHIFU_") and " #" in line] == []
