@@ -1,5 +1,6 @@
 """The way to every chat model: what a call costs is on record before it is made."""
 
+import logging
 from datetime import timedelta
 from typing import Any
 
@@ -10,6 +11,8 @@ from config.model_reply import ModelReply, estimate_request
 from config.models import UsageRecord, UsageStatus
 from zhifu import errors, faults
 from zhifu.transactions import DatabaseNow, database_now
+
+logger = logging.getLogger(__name__)
 
 OFFLINE = "offline"
 # A call that has not been settled for this many leases is of a worker that died.
@@ -76,6 +79,9 @@ def _ask(messages: list[dict[str, Any]], tools: list[dict[str, Any]], deadline: 
 
 
 def _settle_failed(usage: UsageRecord, failure: errors.Failure) -> None:
+    # The customer is told that the model is away; why is for the log. The cause's text could hold what was sent.
+    why = {"reason": failure.message, "cause": type(failure.__cause__).__name__, **failure.details}
+    logger.warning("model call failed", extra={"model": usage.model, "endpoint": usage.endpoint, **why})
     if getattr(failure, "maybe_spent", False):
         _settle(usage, status=UsageStatus.ESTIMATED, error_code=failure.code)
     else:

@@ -123,6 +123,8 @@ class ModelServer:
         if model == "429-then-ok":
             return self._limit_once
         if model != "scripted":
+            if model not in SHAPES:
+                raise refusal(404, f"The model {model} does not exist.")
             return SHAPES[model]
         with self._lock:
             step = self._script.pop(0) if self._script else "脚本到此为止。"

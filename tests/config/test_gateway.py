@@ -56,6 +56,19 @@ def test_a_host_that_does_not_count_is_estimated(shop: Shop, model_server: Model
     assert usage.output_tokens == 7
 
 
+def test_why_a_call_failed_is_in_the_log_and_nothing_that_was_sent(
+    shop: Shop, model_server: ModelServer, settings: Settings, caplog: pytest.LogCaptureFixture
+) -> None:
+    settings.CHAT_MODEL = "no such model"
+    with pytest.raises(errors.Failure):
+        complete(shop)
+    (record,) = [record for record in caplog.records if record.message == "model call failed"]
+    assert (record.model, record.endpoint) == ("no such model", model_server.url)
+    assert record.cause.endswith("NotFoundError")
+    assert record.status == 404
+    assert "键盘" not in str(record.__dict__)
+
+
 def test_a_call_that_failed_after_it_was_sent_is_estimated(
     shop: Shop, model_server: ModelServer, settings: Settings
 ) -> None:
