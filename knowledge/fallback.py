@@ -4,6 +4,7 @@ The same rows a search may show, found by how many of the query's keywords they 
 """
 
 import functools
+import logging
 import operator
 import re
 import unicodedata
@@ -93,6 +94,8 @@ def _tokenizer() -> Any:
     # Reading its dictionary takes most of a second: only when it is needed.
     import jieba
 
+    # It brings a handler of its own and says at each start how it loads.
+    jieba.setLogLevel(logging.WARNING)
     return jieba.Tokenizer()
 
 

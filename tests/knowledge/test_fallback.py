@@ -1,5 +1,6 @@
 """Keywords in the database: which words, which rows, in which order."""
 
+import logging
 from datetime import timedelta
 
 import pytest
@@ -110,3 +111,8 @@ def test_repeated_text_top_k_and_limit_are_kept(shop: Shop) -> None:
     passages, more = fallback.search(shop.customer_scope, "键盘", top_k={"faq": 5}, limit=4)
     assert titles(passages) == ["faq 0", "faq 2"]
     assert not more
+
+
+def test_the_tokenizer_does_not_log_how_it_loads() -> None:
+    fallback.keywords("键盘")
+    assert logging.getLogger("jieba").getEffectiveLevel() == logging.WARNING
