@@ -2,6 +2,7 @@
 
 from django.contrib import admin
 from django.urls import include, path
+from django.views.generic import RedirectView
 from drf_spectacular.views import SpectacularAPIView, SpectacularRedocView, SpectacularSwaggerView
 from rest_framework_simplejwt.views import TokenObtainPairView, TokenRefreshView
 
@@ -12,6 +13,8 @@ handler404 = "zhifu.problems.not_found"
 handler500 = "zhifu.problems.server_error"
 
 urlpatterns = [
+    # The address that `run` prints first, for whoever opens it in a browser.
+    path("", RedirectView.as_view(pattern_name="admin:index")),
     path("admin/", admin.site.urls),
     path("openapi/v1/auth/token", TokenObtainPairView.as_view(), name="token"),
     path("openapi/v1/auth/token/refresh", TokenRefreshView.as_view(), name="token-refresh"),

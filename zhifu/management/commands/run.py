@@ -1,5 +1,7 @@
 """`manage.py run`: the embedded default in one process: admin, API, docs, tasks and the sweeper."""
 
+import signal
+import socket
 import threading
 from argparse import ArgumentParser
 from typing import Any
@@ -30,7 +32,7 @@ class _Server(BaseApplication):  # type: ignore[misc]  # gunicorn is untyped
             "timeout": 120,
             "graceful_timeout": 5,
             "loglevel": "warning",
-            "post_worker_init": _start_sweeper,
+            "post_worker_init": _prepare_worker,
         }.items():
             self.cfg.set(name, value)
 
@@ -38,7 +40,10 @@ class _Server(BaseApplication):  # type: ignore[misc]  # gunicorn is untyped
         return application
 
 
-def _start_sweeper(worker: Any) -> None:
+def _prepare_worker(worker: Any) -> None:
+    # Ctrl-C reaches the whole group. The parent passes it on as SIGQUIT; a second signal while the first ends this
+    # process could lock it up, or cut short what it still has to do.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
     threading.Thread(target=_sweep_for_ever, name="sweeper", daemon=True).start()
 
 
@@ -48,6 +53,20 @@ def _sweep_for_ever() -> None:
         sweeping.run()
         connections.close_all()
         pause.wait(settings.SWEEP_SECONDS)
+
+
+def _check_that_it_is_free(port: int) -> None:
+    """Raise CommandError when somebody listens there: gunicorn would say so only below the logins, after five tries."""
+    with socket.socket() as probe:
+        # As gunicorn does; without it a port that was just closed looks taken.
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind(("127.0.0.1", port))
+        except OSError as error:
+            raise CommandError(
+                f"不能使用端口 {port} / Port {port} cannot be used: {error.strerror}. "
+                "Stop what runs there, or take another: make run PORT=8001"
+            ) from error
 
 
 class Command(BaseCommand):
@@ -62,6 +81,7 @@ class Command(BaseCommand):
                 "A broker is configured, so tasks run in workers: serve with `gunicorn zhifu.wsgi` and start "
                 "`celery -A zhifu worker -Q index`, `-Q agents`, `-Q maintenance` and `celery -A zhifu beat`."
             )
+        _check_that_it_is_free(port)
         call_command("migrate", interactive=False, verbosity=0)
         self._say_where(port, ensure_demo_shop())
         connections.close_all()
