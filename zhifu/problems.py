@@ -2,6 +2,8 @@
 
 from typing import Any
 
+from django.conf import settings
+from django.core.exceptions import RequestDataTooBig
 from django.http import Http404, HttpRequest, HttpResponse, JsonResponse
 from django.shortcuts import render
 from django.urls import reverse
@@ -54,6 +56,9 @@ def handle(exception: Exception, context: dict[str, Any]) -> Response | None:
 def _translate(exception: Exception) -> tuple[int, dict[str, Any], dict[str, str]] | None:
     if isinstance(exception, errors.Failure):
         return _from_failure(exception)
+    if isinstance(exception, RequestDataTooBig):
+        limit = settings.DATA_UPLOAD_MAX_MEMORY_SIZE // 1024 // 1024
+        return 413, _body(413, "TOO_LARGE", f"请求不能超过 {limit} MB / A request has at most {limit} MB."), {}
     if isinstance(exception, exceptions.NotFound | Http404):
         return _from_failure(errors.NotFound())
     if isinstance(exception, exceptions.ValidationError):
@@ -124,16 +129,22 @@ def not_found(request: HttpRequest, exception: Exception | None = None) -> HttpR
     if request.path.startswith(reverse("admin:index")):
         return render(request, "zhifu/not_found.html", status=404)
     status, body, _headers = _from_failure(errors.NotFound())
-    return JsonResponse(body, status=status, content_type=MEDIA_TYPE)
+    return _plain(status, body)
+
+
+def _plain(status: int, body: dict[str, Any]) -> JsonResponse:
+    # Written as the API writes: Chinese stays readable.
+    readable = {"ensure_ascii": False, "separators": (",", ":")}
+    return JsonResponse(body, status=status, content_type=MEDIA_TYPE, json_dumps_params=readable)
 
 
 def server_error(request: HttpRequest) -> JsonResponse:
     """500 without a stack trace."""
     body = _body(500, "INTERNAL", "内部错误，已记录 / Something went wrong here; it has been logged.")
-    return JsonResponse(body, status=500, content_type=MEDIA_TYPE)
+    return _plain(500, body)
 
 
 def bad_request(request: HttpRequest, exception: Exception | None = None) -> JsonResponse:
     """400 that Django itself raises (a broken header, say)."""
     body = _body(400, "INVALID", "请求无法解析 / The request cannot be parsed.")
-    return JsonResponse(body, status=400, content_type=MEDIA_TYPE)
+    return _plain(400, body)
