@@ -57,7 +57,7 @@ class GroupAdmin(ScopedPermissions, DjangoGroupAdmin, ModelAdmin):  # type: igno
 @admin.register(Tenant)
 class TenantsAdmin(TenantAdmin):
     view_codes = add_codes = change_codes = PLATFORM
-    list_display = ["name", labelled("is_active", _("有效")), labelled("created_at", _("创建时间"))]
+    list_display = ["name", "is_active", labelled("created_at", _("创建时间"))]
     search_fields = ["name__startswith"]
     fields = ["name", "is_active"]
 

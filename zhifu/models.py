@@ -28,8 +28,8 @@ class TenantQuerySet(ScopedQuerySet):
 
 class Tenant(models.Model):
     public_id = models.UUIDField(default=uuid4, unique=True, editable=False)
-    name = models.CharField(max_length=100, validators=[refuse_outer_blanks])
-    is_active = models.BooleanField(default=True)
+    name = models.CharField(_("名称"), max_length=100, validators=[refuse_outer_blanks])
+    is_active = models.BooleanField(_("有效"), default=True)
     created_at = models.DateTimeField(default=database_now, editable=False)
 
     objects = TenantQuerySet.as_manager()

@@ -37,8 +37,8 @@ class Migration(migrations.Migration):
             fields=[
                 ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
                 ('public_id', models.UUIDField(default=uuid.uuid4, editable=False, unique=True)),
-                ('name', models.CharField(max_length=100, validators=[zhifu.models.refuse_outer_blanks])),
-                ('is_active', models.BooleanField(default=True)),
+                ('name', models.CharField(max_length=100, validators=[zhifu.models.refuse_outer_blanks], verbose_name='名称')),
+                ('is_active', models.BooleanField(default=True, verbose_name='有效')),
                 ('created_at', models.DateTimeField(default=zhifu.transactions.database_now, editable=False)),
             ],
             options={
