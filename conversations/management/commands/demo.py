@@ -82,7 +82,8 @@ class Command(BaseCommand):
 
         self._title("4. 打开引用 A reference is opened")
         reference = second["source_refs"][0]["reference_token"]
-        self.stdout.write(f"   {actors.customer.get(f'/api/v1/knowledge-references/{reference}')}")
+        opened = actors.customer.get(f"/api/v1/knowledge-references/{reference}")
+        self.stdout.write(f"   《{opened['title']}》 v{opened['version']}  {opened['updated_at']}")
 
         self._title("5. 撤回 The document is revoked")
         actors.staff.post(f"{actors.knowledge}/{documents[0]}/revoke", {"expected_version": 2})
@@ -126,7 +127,8 @@ class Command(BaseCommand):
             return next((row["answer"] for row in rows if row.get("answer")), None)
 
         answer: dict[str, Any] = _wait(answered, "an answer")
-        self.stdout.write(f"   问 Q: {question}\n   答 A: {answer['text']}")
+        text = answer["text"].replace("\n", "\n         ")
+        self.stdout.write(f"   问 Q: {question}\n   答 A: {text}")
         for number, source in enumerate(answer["source_refs"], start=1):
             self.stdout.write(f"        [{number}] 《{source['title']}》 v{source['version']} “{source['quote']}”")
         return answer
