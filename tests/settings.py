@@ -18,8 +18,11 @@ os.environ["ZHIFU_DATABASE_URL"] = os.environ["ZHIFU_TEST_DATABASE_URL"]
 os.environ["ZHIFU_REDIS_URL"] = f"{os.environ['ZHIFU_TEST_REDIS_URL'].rstrip('/')}/{_number}"
 os.environ["ZHIFU_BROKER_URL"] = os.environ.get("ZHIFU_TEST_BROKER_URL", "memory://")
 os.environ["ZHIFU_MILVUS_URL"] = os.environ["ZHIFU_TEST_MILVUS_URL"]
-os.environ.setdefault("ZHIFU_MILVUS_PREFIX", f"t{_number}_")
-os.environ.setdefault("ZHIFU_VAR_DIR", os.path.join(tempfile.gettempdir(), f"zhifu-tests-{os.getuid()}-{_worker}"))
+# Set, not defaulted: pytest's workers inherit what the process that starts them has set for itself.
+os.environ["ZHIFU_MILVUS_PREFIX"] = f"t{_number}_"
+os.environ["ZHIFU_VAR_DIR"] = os.environ.get("ZHIFU_TEST_VAR_DIR") or os.path.join(
+    tempfile.gettempdir(), f"zhifu-tests-{os.getuid()}-{_worker}"
+)
 for _secret in ("SECRET_KEY", "CUSTOMER_TOKEN_KEY", "STAFF_TOKEN_KEY", "REFERENCE_KEY"):
     os.environ.setdefault(f"ZHIFU_{_secret}", f"only-for-tests-{_secret.lower()}-".ljust(64, "x"))
 for _name in [name for name in os.environ if name.startswith(("OPENAI_", "LANGSMITH_", "LANGCHAIN_"))]:

@@ -15,7 +15,6 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import requests
-from django.conf import settings
 from django.db import connection
 
 from tests import servers
@@ -54,8 +53,7 @@ class System:
             "DJANGO_SETTINGS_MODULE": "tests.settings",
             "ZHIFU_TEST_DATABASE_URL": f"mysql://{database.netloc}/{connection.settings_dict['NAME']}",
             "ZHIFU_TEST_BROKER_URL": f"redis://127.0.0.1:{self.broker_port}/0",
-            "ZHIFU_MILVUS_PREFIX": settings.MILVUS_PREFIX,
-            "ZHIFU_VAR_DIR": str(self.folder),
+            "ZHIFU_TEST_VAR_DIR": str(self.folder),
             "ZHIFU_LEASE_SECONDS": str(LEASE_SECONDS),
             "ZHIFU_SWEEP_SECONDS": str(SWEEP_SECONDS),
             "PYTHONUNBUFFERED": "1",
