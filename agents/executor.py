@@ -110,10 +110,7 @@ def _error_message(call: ToolCall, code: str, text: str) -> ToolMessage:
 
 
 def _found_message(call: ToolCall, found: Found, first_number: int) -> ToolMessage:
-    shown = [
-        _shown(f"K{number}", passage, found.degradation_reason)
-        for number, passage in enumerate(found.passages, start=first_number)
-    ]
+    shown = [_shown(f"K{number}", passage) for number, passage in enumerate(found.passages, start=first_number)]
     content = {
         "results": [_slim(values, passage.score) for values, passage in zip(shown, found.passages, strict=True)],
         "total_candidates": found.total,
@@ -124,7 +121,7 @@ def _found_message(call: ToolCall, found: Found, first_number: int) -> ToolMessa
     return ToolMessage(call.id, content, tuple(shown), found.degradation_reason)
 
 
-def _shown(marker: str, passage: Passage, degradation_reason: str) -> dict[str, Any]:
+def _shown(marker: str, passage: Passage) -> dict[str, Any]:
     """Return what is kept of a passage: exactly the text that the model sees, and where it is from."""
     return {
         "marker": marker,
@@ -136,8 +133,6 @@ def _shown(marker: str, passage: Passage, degradation_reason: str) -> dict[str, 
         "title": passage.title,
         "text": passage.text[:_LONGEST_SNIPPET],
         "updated_at": passage.updated_at.isoformat(),
-        "degraded": bool(degradation_reason),
-        "degradation_reason": degradation_reason,
     }
 
 
