@@ -232,7 +232,10 @@ class DocumentAdmin(TenantAdmin):
             document_id=document.public_id,
             expected_version=_expected_version(request),
         )
-        return "已撤回，不再用于回答 / Revoked; it no longer answers."
+        return (
+            "已撤回，不再用于回答；要再次发布，先保存一个新版本 / "
+            "Revoked; it no longer answers. To publish it again, save a new version first."
+        )
 
     @admin.display(description=_("标题"), ordering="newest_title")
     def title(self, document: Any) -> str:

@@ -147,6 +147,7 @@ def test_revoke_cancels_the_job_and_the_buttons_follow_the_state(shop: Shop, cli
     client.post(page(document, "publish"), {"expected_version": "1"})
     response = client.post(page(document, "revoke"), {"expected_version": "1"}, follow=True)
     assert "已撤回，不再用于回答" in text_of(response)
+    assert "要再次发布，先保存一个新版本" in text_of(response)
     assert "已取消：文档已撤回" in text_of(response)
     assert publish not in text_of(response)
     assert revoke not in text_of(response)
