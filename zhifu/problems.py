@@ -1,9 +1,11 @@
 """Failures as RFC 9457 problem details: the only place that knows HTTP numbers."""
 
+import logging
 from typing import Any
 
 from django.conf import settings
 from django.core.exceptions import RequestDataTooBig
+from django.db import InterfaceError, OperationalError
 from django.http import Http404, HttpRequest, HttpResponse, JsonResponse
 from django.shortcuts import render
 from django.urls import reverse
@@ -11,6 +13,8 @@ from rest_framework import exceptions
 from rest_framework.response import Response
 
 from zhifu import errors
+
+logger = logging.getLogger(__name__)
 
 MEDIA_TYPE = "application/problem+json"
 
@@ -37,12 +41,16 @@ _TITLES = {
     500: "Internal error",
     503: "Unavailable",
 }
+_NO_DATABASE = "数据库暂不可用，请稍后再试 / The database is not available right now; try again shortly."
 # DRF's own exceptions, in our words.
 _DRF_CODES = {400: "INVALID", 401: "UNAUTHENTICATED", 403: "FORBIDDEN", 404: "NOT_FOUND", 429: "QUOTA_EXCEEDED"}
 
 
 def handle(exception: Exception, context: dict[str, Any]) -> Response | None:
     """DRF's exception handler. None lets Django answer 500 with `server_error` below."""
+    if isinstance(exception, OperationalError | InterfaceError):
+        logger.error("database out of reach", exc_info=exception)
+        exception = errors.Unavailable(_NO_DATABASE, code="DATABASE_UNAVAILABLE")
     translated = _translate(exception)
     if translated is None:
         return None

@@ -4,6 +4,7 @@ import json
 from base64 import b64encode
 
 import pytest
+from django.db import OperationalError
 from django.test import Client
 from rest_framework.exceptions import ErrorDetail, NotAuthenticated, Throttled, ValidationError
 
@@ -41,6 +42,14 @@ def test_each_failure_has_its_status_and_code(failure: Exception, status: int, c
 def test_a_conflict_carries_what_the_caller_needs_to_go_on() -> None:
     response = problems.handle(errors.Conflict("x", code="VERSION_CONFLICT", current_version=3), {})
     assert response.data["current_version"] == 3
+
+
+def test_a_database_that_is_away_is_a_503_that_says_to_come_back() -> None:
+    response = problems.handle(OperationalError(2006, "Server has gone away at 10.0.0.7"), {})
+    assert response is not None
+    assert (response.status_code, response.data["code"]) == (503, "DATABASE_UNAVAILABLE")
+    assert int(response["Retry-After"]) > 0
+    assert "10.0.0.7" not in str(response.data)
 
 
 def test_an_unexpected_error_is_left_to_the_500_page_which_says_nothing() -> None:
