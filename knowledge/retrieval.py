@@ -12,7 +12,6 @@ from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, replace
 from functools import cache, partial, reduce
 from operator import or_
-from typing import TypeVar
 
 from django.conf import settings
 from django.db.models import Q
@@ -38,11 +37,10 @@ _DEPTH = 30
 _DEEPER = 120
 # How many may come from a collection that no intent names, when all are searched.
 _TOP_K_WITHOUT_INTENT = 5
-_THREADS = 16
+# Of one process, for all its callers: eight calls of a search over all collections wait on Milvus together.
+_THREADS = 64
 
 DEGRADED = Counter("zhifu_search_degraded", "Searches answered by keywords in the database.", ["reason"])
-
-Answer = TypeVar("Answer")
 
 
 @dataclass(frozen=True)
@@ -175,7 +173,11 @@ def _propose(
         vector = meanings[target.model]
         asks.append(partial(vectors.dense_search, target, vector, where, limit=depth, timeout=timeout))
         asks.append(partial(vectors.keyword_search, target, request.query, vector, where, limit=depth, timeout=timeout))
-    legs = _guarded(lambda: _all_at_once(asks, 2 * timeout))
+    legs = breaker.guarded(
+        settings.MILVUS_URL or str(settings.VAR_PATH),
+        lambda: _all_at_once(asks, 2 * timeout),
+        Unavailable("向量库暂不可用 / The vector store is not available.", code="MILVUS_UNAVAILABLE"),
+    )
     dense, keyword = legs[0::2], legs[1::2]
     # A leg that is not full has given everything its collection holds for this caller.
     _refuse_hollow(
@@ -188,28 +190,15 @@ def _propose(
     )
 
 
-def _guarded(ask: Callable[[], Answer]) -> Answer:
-    """Run `ask` behind the shared breaker."""
-    address = settings.MILVUS_URL or str(settings.VAR_PATH)
-    if not breaker.may_try(address):
-        raise Unavailable("向量库暂不可用 / The vector store is not available.", code="MILVUS_UNAVAILABLE")
-    try:
-        answer = ask()
-    except Unavailable:
-        breaker.failed(address)
-        raise
-    breaker.answered(address)
-    return answer
-
-
 def _all_at_once(asks: Sequence[Callable[[], list[Hit]]], seconds: float) -> list[list[Hit]]:
     """Run the calls in parallel; the threads never touch the database. Raises what the first failed one raised."""
     futures: list[Future[list[Hit]]] = [_pool(os.getpid()).submit(ask) for ask in asks]
     _done, late = wait(futures, timeout=max(0.0, seconds))
     if late:
-        for future in late:
-            future.cancel()
-        raise Unavailable("向量库响应超时 / The vector store took too long.", code="MILVUS_UNAVAILABLE")
+        # Those that can still be cancelled were never asked: the queue was here.
+        never_asked = [future for future in late if future.cancel()]
+        kind = breaker.Overloaded if never_asked else Unavailable
+        raise kind("向量库响应超时 / The vector store took too long.", code="MILVUS_UNAVAILABLE")
     return [future.result() for future in futures]
 
 
