@@ -113,8 +113,8 @@ class _Finding:
 def check(text: str, passages: Iterable[ShownPassage]) -> CheckedAnswer:
     """Return the answer as it may be shown, its sources numbered by first use, and what is not borne out.
 
-    Unknown markers are removed. A source cited by several sentences has the weakest support among them, with the
-    quote that belongs to it. An answer that cites nothing has no sources.
+    Unknown markers are removed. A source cited by several sentences has the weakest support among them, and a quote
+    that holds the words of all. An answer that cites nothing has no sources.
     """
     known = {passage.marker: passage for passage in passages}
     found: dict[tuple[int, int, int], _Finding] = {}
@@ -129,7 +129,8 @@ def check(text: str, passages: Iterable[ShownPassage]) -> CheckedAnswer:
             unsupported.append(sentence)
         kept[marker.start] = [finding.passage for finding in findings]
         for finding in findings:
-            _keep_weakest(found, finding)
+            key = finding.passage.key
+            found[key] = _joined(found[key], finding) if key in found else finding
     order = {key: number for number, key in enumerate(found, start=1)}
 
     def shown(marker: Marker) -> str:
@@ -262,10 +263,13 @@ def _quote(sentence: str, passage: ShownPassage) -> str:
     return max(wording.sentences(passage.text), key=likeness, default=passage.text)
 
 
-def _keep_weakest(found: dict[tuple[int, int, int], _Finding], finding: _Finding) -> None:
-    earlier = found.setdefault(finding.passage.key, finding)
-    if _STRENGTH.index(finding.support) < _STRENGTH.index(earlier.support):
-        found[finding.passage.key] = finding
+def _joined(earlier: _Finding, later: _Finding) -> _Finding:
+    """Return what two sentences make of one passage: the weaker support, and the stretch that holds both quotes."""
+    support = min(earlier.support, later.support, key=_STRENGTH.index)
+    text = earlier.passage.text
+    starts = [text.find(earlier.quote), text.find(later.quote)]
+    ends = [starts[0] + len(earlier.quote), starts[1] + len(later.quote)]
+    return _Finding(earlier.passage, text[min(starts) : max(ends)], support)
 
 
 def _source(number: int, finding: _Finding) -> CitedSource:

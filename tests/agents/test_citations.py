@@ -164,6 +164,14 @@ def test_the_weakest_support_stands_for_a_source() -> None:
     assert [source.support for source in answer.sources] == [Support.OVERLAP]
 
 
+def test_a_source_cited_twice_quotes_the_words_of_both_sentences() -> None:
+    answer = check("请先拔下数据线或关闭电源[K1]。用软毛刷清除键帽之间的灰尘[K1]。")
+    (source,) = answer.sources
+    assert "拔下数据线或关闭电源" in source.quote
+    assert "软毛刷清除键帽之间的灰尘" in source.quote
+    assert source.quote in KEYBOARD
+
+
 def test_support_has_the_values_that_conversations_store() -> None:
     assert {support.value for support in Support} == set(conversations_models.Support.values)
 
