@@ -5,6 +5,7 @@ finds the row and sends again.
 """
 
 import logging
+import threading
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache, partial
 from typing import Any
@@ -39,10 +40,16 @@ def ping() -> None:
         broker.connect()
 
 
-@cache
+_executors: dict[str, ThreadPoolExecutor] = {}
+_making = threading.Lock()
+
+
 def _executor(queue: str) -> ThreadPoolExecutor:
     """One thread per queue and process: the embedded default runs one job of a kind at a time."""
-    return ThreadPoolExecutor(max_workers=1, thread_name_prefix=queue)
+    with _making:
+        if queue not in _executors:
+            _executors[queue] = ThreadPoolExecutor(max_workers=1, thread_name_prefix=queue)
+        return _executors[queue]
 
 
 @cache

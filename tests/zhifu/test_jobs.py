@@ -87,6 +87,22 @@ def test_the_sweeper_sends_what_is_due_or_dead_and_leaves_the_rest(
     assert _swept(django_capture_on_commit_callbacks) == 1, "the hint was lost as well"
 
 
+def test_the_hints_of_a_job_behind_a_long_queue_grow_rarer(
+    run: AgentRun, django_capture_on_commit_callbacks: object
+) -> None:
+    def waited(minutes: float, since_hint: float) -> int:
+        now = database_now()
+        AgentRun.objects.filter(pk=run.pk).update(
+            run_after=now - timedelta(minutes=minutes), hinted_at=now - timedelta(minutes=since_hint)
+        )
+        return _swept(django_capture_on_commit_callbacks)
+
+    assert waited(minutes=5, since_hint=2) == 0, "it had waited three minutes when it was last hinted"
+    assert waited(minutes=5, since_hint=3) == 1
+    assert waited(minutes=600, since_hint=4) == 0
+    assert waited(minutes=600, since_hint=6) == 1, "never rarer than ten rounds"
+
+
 def _swept(capture: object) -> int:
     with capture() as sent:
         count = jobs.sweep()
