@@ -32,6 +32,7 @@ $(bin)/pip:
 	$(PYTHON) -m venv $(VENV)
 
 $(base): requirements-base.txt | $(bin)/pip
+	@echo "Installing requirements-base.txt into $(VENV), about a minute the first time ..."
 	$(bin)/pip install --quiet --disable-pip-version-check -r requirements-base.txt
 	@touch $@
 
@@ -39,6 +40,7 @@ $(dev): requirements-dev.txt requirements.txt requirements-base.txt | $(bin)/pip
 	@command -v cc >/dev/null || { echo "A C compiler is missing: make system (as root), or install build-essential"; exit 1; }
 	@$(bin)/python -c 'import os, sysconfig; os.stat(sysconfig.get_path("include") + "/Python.h")' 2>/dev/null || { echo "Python's headers are missing: make system (as root), or install python3.11-dev"; exit 1; }
 	@pkg-config --exists mysqlclient 2>/dev/null || pkg-config --exists mariadb 2>/dev/null || pkg-config --exists libmariadb 2>/dev/null || { echo "The MySQL client headers are missing: make system (as root), or install default-libmysqlclient-dev and pkg-config"; exit 1; }
+	@echo "Installing requirements-dev.txt into $(VENV), some minutes the first time ..."
 	$(bin)/pip install --quiet --disable-pip-version-check -r requirements-dev.txt
 	@touch $@ $(base)
 

@@ -24,6 +24,8 @@ if TYPE_CHECKING:  # DRF's views import their settings, which import this module
 class CustomerAuthentication(BaseAuthentication):
     """`Authorization: Bearer <customer token>`."""
 
+    takes = "客户令牌 a customer token"
+
     def authenticate(self, request: Request) -> tuple[AnonymousUser, Scope] | None:
         token = bearer_token(request)
         if token is None or _kind(token) != "customer":
@@ -37,6 +39,8 @@ class CustomerAuthentication(BaseAuthentication):
 
 class StaffAuthentication(BaseAuthentication):
     """`Authorization: Bearer <staff JWT>`, or the admin's session (then with CSRF)."""
+
+    takes = "员工令牌 a staff token"
 
     def authenticate(self, request: Request) -> tuple[Any, Scope] | None:
         token = bearer_token(request)
@@ -57,6 +61,8 @@ class StaffAuthentication(BaseAuthentication):
 class StoreKeyAuthentication(BaseAuthentication):
     """`Authorization: Bearer zk_...`, on the one address that mints customer tokens."""
 
+    takes = "店铺密钥 a store key"
+
     def authenticate(self, request: Request) -> tuple[AnonymousUser, Scope] | None:
         token = bearer_token(request)
         if token is None:
@@ -72,7 +78,8 @@ class HasScope(BasePermission):
 
     def has_permission(self, request: Request, view: APIView) -> bool:
         if not isinstance(request.auth, Scope):
-            raise exceptions.NotAuthenticated("请先登录 / Sign in first.")
+            taken = "、".join(kind.takes for kind in view.authentication_classes if hasattr(kind, "takes"))
+            raise exceptions.NotAuthenticated(f"请先登录，这里要的是 / Sign in first; this address takes: {taken}.")
         needed: dict[str, str] = getattr(view, "permissions", {})
         code = needed.get(request.method or "")
         if code is not None and code not in request.auth.permissions:

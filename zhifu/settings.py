@@ -259,7 +259,8 @@ SPECTACULAR_SETTINGS = {
     "SERVE_INCLUDE_SCHEMA": False,
     "SWAGGER_UI_DIST": "SIDECAR",
     "SWAGGER_UI_FAVICON_HREF": "SIDECAR",
-    "REDOC_DIST": "SIDECAR",
+    # What is after it groups the pages: stores, conversations, runs, auth, knowledge-references.
+    "SCHEMA_PATH_PREFIX": r"/(openapi|api)/v1",
     "COMPONENT_SPLIT_REQUEST": True,
     "ENUM_GENERATE_CHOICE_DESCRIPTION": False,
     # Fields called `status` of different kinds would otherwise get names made of hashes.

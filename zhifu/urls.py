@@ -3,7 +3,7 @@
 from django.contrib import admin
 from django.urls import include, path
 from django.views.generic import RedirectView
-from drf_spectacular.views import SpectacularAPIView, SpectacularRedocView, SpectacularSwaggerView
+from drf_spectacular.views import SpectacularAPIView, SpectacularSwaggerView
 from rest_framework_simplejwt.views import TokenObtainPairView, TokenRefreshView
 
 from zhifu import api, probes
@@ -29,11 +29,6 @@ urlpatterns = [
         "openapi/v1/docs",
         SpectacularSwaggerView.as_view(url_name="schema", authentication_classes=[], permission_classes=[]),
         name="docs",
-    ),
-    path(
-        "openapi/v1/redoc",
-        SpectacularRedocView.as_view(url_name="schema", authentication_classes=[], permission_classes=[]),
-        name="redoc",
     ),
     path("healthz", probes.healthz),
     path("readyz", probes.readyz),

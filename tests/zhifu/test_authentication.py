@@ -16,6 +16,13 @@ def test_a_customer_token_is_refused_where_merchants_publish(shop: Shop) -> None
     assert shop.shopper.get(shop.knowledge_url).status_code == 401
 
 
+def test_a_token_of_the_wrong_kind_is_told_which_one_is_taken(shop: Shop) -> None:
+    refused = shop.staff.get("/openapi/v1/conversations").json()
+    assert refused["code"] == "UNAUTHENTICATED"
+    assert "a customer token" in refused["detail"]
+    assert "a staff token" in shop.shopper.get(shop.knowledge_url).json()["detail"]
+
+
 @pytest.mark.parametrize("token", ["", "x", "a.b.c", "eyJhbGciOiJub25lIn0.eyJ0b2tlbl90eXBlIjoiY3VzdG9tZXIifQ."])
 def test_a_broken_token_is_401(shop: Shop, token: str) -> None:
     client = APIClient()

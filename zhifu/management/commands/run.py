@@ -11,7 +11,7 @@ from django.core.management import BaseCommand, CommandError, call_command
 from django.db import connections
 from gunicorn.app.base import BaseApplication
 
-from zhifu import sweeping
+from zhifu import probes, sweeping
 from zhifu.demo_shop import MERCHANT, PLATFORM, DemoShop, ensure_demo_shop
 from zhifu.wsgi import application
 
@@ -49,6 +49,8 @@ def _prepare_worker(worker: Any) -> None:
 
 def _sweep_for_ever() -> None:
     pause = threading.Event()
+    # Asking whether they work starts milvus-lite and loads the model, so that the first question need not wait.
+    probes.report()
     while True:
         sweeping.run()
         connections.close_all()
@@ -94,7 +96,8 @@ class Command(BaseCommand):
     商家 merchant    {MERCHANT} / {shop.merchant_password}
     平台 platform    {PLATFORM} / {shop.platform_password}
   接口文档 API docs  http://127.0.0.1:{port}/openapi/v1/docs
-  店铺 store         {shop.store.public_id}
-  店铺密钥 store key {shop.store_key}
+  供 README 的 curl 使用 for the README's curl:
+    BASE=http://127.0.0.1:{port} STORE={shop.store.public_id} PASSWORD={shop.merchant_password}
+    KEY={shop.store_key}
 Ctrl-C 停止 stops."""
         )
