@@ -10,6 +10,7 @@ from typing import Any
 
 import environ
 from django.core.exceptions import ImproperlyConfigured
+from django.templatetags.static import static
 from django.urls import reverse_lazy
 
 from zhifu.local_secrets import local_secret
@@ -294,6 +295,9 @@ UNFOLD = {
     # There is no site to return to.
     "SITE_URL": None,
     "SHOW_LANGUAGES": False,
+    "SITE_FAVICONS": [
+        {"rel": "icon", "type": "image/svg+xml", "href": lambda request: static("zhifu/favicon.svg")},
+    ],
     "SIDEBAR": {"show_search": False, "show_all_applications": False},
 }
 
