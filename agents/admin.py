@@ -9,7 +9,7 @@ from django.utils.translation import gettext_lazy as _
 
 from agents.models import AgentRun, InvocationStatus, ToolInvocation
 from config.models import UsagePurpose, UsageRecord
-from zhifu.tenant_admin import JOB_WORDS, ReadOnlyInline, TenantAdmin, labelled
+from zhifu.tenant_admin import JOB_WORDS, ReadOnlyInline, TenantAdmin, as_json, labelled
 
 INVOCATION_WORDS = {
     InvocationStatus.STARTED: _("进行中"),
@@ -23,12 +23,16 @@ class ToolInvocationInline(ReadOnlyInline):
     model = ToolInvocation
     fields = [
         labelled("tool", _("工具")),
-        labelled("arguments", _("参数")),
+        "shown_arguments",
         labelled("status", _("状态"), INVOCATION_WORDS),
         labelled("error_code", _("错误代码")),
         labelled("duration_ms", _("毫秒")),
         labelled("created_at", _("时间")),
     ]
+
+    @admin.display(description=_("参数"))
+    def shown_arguments(self, call: ToolInvocation) -> Any:
+        return as_json(call.arguments)
 
 
 @admin.register(AgentRun)

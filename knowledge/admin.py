@@ -4,9 +4,10 @@ from functools import partial
 from typing import Any
 
 from django import forms
-from django.contrib import admin
+from django.contrib import admin, messages
 from django.db.models import Exists, OuterRef, Prefetch, QuerySet, Subquery
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
+from django.utils.functional import cached_property
 from django.utils.translation import gettext_lazy as _
 from unfold.decorators import display
 from unfold.widgets import UnfoldAdminTextInputWidget
@@ -23,6 +24,7 @@ from zhifu.tenant_admin import (
     TenantAdmin,
     as_paragraphs,
     confirmed_action,
+    folded,
     labelled,
     link_to,
 )
@@ -55,12 +57,26 @@ def job_in_words(job: IndexJob) -> str:
     return f"{words}：{reason}" if reason else words
 
 
-class DocumentForm(ScopedForm):
-    """The newest version's content, and the number it had when the form was shown."""
+class TagsField(forms.CharField):
+    """Tags in one line. Which commas part them is no difference."""
 
-    tags = forms.CharField(
-        label=_("标签"), required=False, help_text=_("用逗号分隔"), widget=UnfoldAdminTextInputWidget()
-    )
+    def has_changed(self, initial: Any, data: Any) -> bool:
+        return split_tags(initial or "") != split_tags(data or "")
+
+
+def split_tags(line: str) -> tuple[str, ...]:
+    """Return the tags of a line, each once."""
+    parts = line.replace("，", ",").split(",")
+    return tuple(dict.fromkeys(tag.strip() for tag in parts if tag.strip()))
+
+
+class DocumentForm(ScopedForm):
+    """The newest version's content, and the number it had when the form was shown.
+
+    `changed_data` names what the person changed: not the hidden number, and nothing that came back as it was shown.
+    """
+
+    tags = TagsField(label=_("标签"), required=False, help_text=_("用逗号分隔"), widget=UnfoldAdminTextInputWidget())
     expected_version = forms.IntegerField(required=False, widget=forms.HiddenInput)
 
     class Meta:
@@ -73,21 +89,52 @@ class DocumentForm(ScopedForm):
             self.fields["store"].queryset = self.fields["store"].queryset.filter(is_open=True)  # type: ignore[attr-defined]  # a ModelChoiceField
             return
         version = queries.newest_version(self.instance)
+        self.written_tags = tuple(version.tags)
         self.initial["expected_version"] = self.instance.version
         self.initial.update({name: getattr(version, name) for name in CONTENT_FIELDS})
         self.initial["tags"] = "，".join(version.tags)
+
+    @cached_property
+    def changed_data(self) -> list[str]:
+        return [name for name in super().changed_data if name != "expected_version" and not _is_as_shown(self[name])]
 
     def clean_source_text(self) -> str:
         """Browsers send CRLF; the text is kept with the line ends it was given over the API."""
         return str(self.cleaned_data["source_text"]).replace("\r\n", "\n")
 
     def clean_tags(self) -> tuple[str, ...]:
-        parts = str(self.cleaned_data["tags"]).replace("，", ",").split(",")
-        return tuple(dict.fromkeys(tag.strip() for tag in parts if tag.strip()))
+        return split_tags(str(self.cleaned_data["tags"]))
+
+    @property
+    def changes_nothing(self) -> bool:
+        """Say whether saving would only repeat the newest version. After a revocation a repetition is a change."""
+        document = self.instance
+        return (
+            document.pk is not None
+            and not self.changed_data
+            and document.status != DocumentStatus.REVOKED
+            and self.cleaned_data["expected_version"] == document.version
+        )
 
     def content(self) -> services.Content:
-        values = {name: self.cleaned_data[name] for name in CONTENT_FIELDS}
-        return services.Content(**values, tags=self.cleaned_data["tags"])
+        """Return what to save: of an existing document, what was not changed stays exactly as it was written."""
+        kept = set() if self.instance.pk is None else {*CONTENT_FIELDS, "tags"} - set(self.changed_data)
+        values = {name: (self.initial if name in kept else self.cleaned_data)[name] for name in CONTENT_FIELDS}
+        return services.Content(**values, tags=self.written_tags if "tags" in kept else self.cleaned_data["tags"])
+
+
+def _is_as_shown(field: forms.BoundField) -> bool:
+    """Say whether a field came back as the page showed it: a browser makes all line ends CRLF, and a moment's seconds
+    are not shown."""
+    widget = field.field.widget
+    if isinstance(widget, forms.MultiWidget):
+        parts = zip(widget.widgets, widget.decompress(field.initial) or (), strict=True)
+        return [part or "" for part in field.data] == [inner.format_value(value) or "" for inner, value in parts]
+    return _with_plain_line_ends(field.data) == _with_plain_line_ends(field.initial)
+
+
+def _with_plain_line_ends(text: Any) -> str:
+    return str(text or "").replace("\r\n", "\n").replace("\r", "\n")
 
 
 class VersionInline(ReadOnlyInline):
@@ -95,10 +142,11 @@ class VersionInline(ReadOnlyInline):
     fields = ["number", "title", "status", AUTHOR, "created_at", "live_from", "live_until"]
     ordering = ["-version"]
     per_page = 20
+    template_before = "zhifu/version_numbers.html"
 
     @admin.display(description=_("版本"))
     def number(self, version: DocumentVersion) -> Any:
-        return link_to(version, str(version.version))
+        return link_to(DocumentVersion, version.pk, str(version.version))
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
         rows = super().get_queryset(request).in_scope(scope_of_user(request))
@@ -114,6 +162,15 @@ def _expected_version(request: HttpRequest) -> int:
     if not value.isdecimal():
         raise Invalid("请从文档页面重新操作 / Start again from the document's page.", field="expected_version")
     return int(value)
+
+
+def _newest(document: Any) -> str:
+    return f"《{document}》第 {document.version} 版"
+
+
+def _in_force(document: Any) -> str:
+    live = f"在线的是第 {document.live_version} 版" if document.live_version else "现在没有在线版本"
+    return f"《{document}》{live}"
 
 
 def _can_be_published(document: KnowledgeDocument) -> bool:
@@ -182,6 +239,13 @@ class DocumentAdmin(TenantAdmin):
 
     def save_model(self, request: HttpRequest, obj: Any, form: Any, change: bool) -> None:
         scope = scope_of_user(request)
+        if form.changes_nothing:
+            self.message_user(
+                request,
+                f"没有改动，仍是第 {obj.version} 版，没有保存新版本 / Nothing was changed, so no version was saved.",
+                messages.INFO,
+            )
+            return
         if change:
             services.revise_document(
                 scope=scope,
@@ -193,15 +257,25 @@ class DocumentAdmin(TenantAdmin):
             version = services.create_document(scope=scope, store=obj.store, content=form.content())
             obj.pk = version.document_id
         obj.refresh_from_db()
+        self.message_user(
+            request, f"已保存为第 {obj.version} 版草稿，发布后才会用于回答 / Saved as draft {obj.version}."
+        )
+
+    def construct_change_message(self, request: HttpRequest, form: Any, formsets: Any, add: bool = False) -> Any:
+        """Return what the history says: the fields that were changed, or that a revoked text was saved again."""
+        if not add and not form.changed_data and form.instance.version != form.initial["expected_version"]:
+            return f"撤回后原样另存为第 {form.instance.version} 版 / Saved again as version {form.instance.version}."
+        return super().construct_change_message(request, form, formsets, add)
+
+    def log_change(self, request: HttpRequest, obj: Any, message: Any) -> Any:
+        """What wrote nothing is no history."""
+        return super().log_change(request, obj, message) if message else None
 
     def response_add(self, request: HttpRequest, obj: Any, post_url_continue: str | None = None) -> HttpResponse:
         return self.response_change(request, obj)
 
     def response_change(self, request: HttpRequest, obj: Any) -> HttpResponse:
         """Stay on the document: the next thing to do, publish, is there."""
-        self.message_user(
-            request, f"已保存为第 {obj.version} 版草稿，发布后才会用于回答 / Saved as draft {obj.version}."
-        )
         return HttpResponseRedirect(self.change_url(obj))
 
     @confirmed_action(
@@ -209,6 +283,7 @@ class DocumentAdmin(TenantAdmin):
         codes=PUBLISHERS,
         question=_("发布最新版本？索引建好后它会取代在线版本，立即用于回答客户。"),
         is_offered=_can_be_published,
+        subject=_newest,
         hidden=_seen_version,
     )
     def publish(self, request: HttpRequest, document: KnowledgeDocument) -> str:
@@ -217,13 +292,17 @@ class DocumentAdmin(TenantAdmin):
             document_id=document.public_id,
             expected_version=_expected_version(request),
         )
-        return f"已提交发布（任务 {job}），索引建好后上线 / Publishing; it goes live once indexed."
+        return (
+            f"已提交发布（任务 {job}），索引建好后上线；刷新本页可以看到进度 / "
+            "Publishing; it goes live once indexed. Reload this page to see how far it is."
+        )
 
     @confirmed_action(
         label=_("撤回"),
         codes=PUBLISHERS,
         question=_("撤回这份文档？它会立即停止用于回答，正在进行的发布也会取消。"),
         is_offered=lambda document: document.status != DocumentStatus.REVOKED,
+        subject=_in_force,
         hidden=_seen_version,
     )
     def revoke(self, request: HttpRequest, document: KnowledgeDocument) -> str:
@@ -254,8 +333,8 @@ class DocumentAdmin(TenantAdmin):
         return DocumentStatus(document.status).label
 
     @admin.display(description=_("最近的索引任务"))
-    def last_job(self, document: Any) -> str:
-        return "".join(job_in_words(job) for job in document.last_jobs)
+    def last_job(self, document: Any) -> Any:
+        return folded("".join(job_in_words(job) for job in document.last_jobs))
 
     @admin.display(description=_("正文"))
     def shown_text(self, document: KnowledgeDocument) -> Any:
@@ -339,8 +418,8 @@ class IndexJobAdmin(TenantAdmin):
         return job.document_version.version
 
     @admin.display(description=_("状态"), ordering="status")
-    def state(self, job: IndexJob) -> str:
-        return job_in_words(job)
+    def state(self, job: IndexJob) -> Any:
+        return folded(job_in_words(job))
 
     @admin.display(description=_("进度"))
     def progress(self, job: IndexJob) -> str:

@@ -26,6 +26,7 @@ from zhifu.tenant_admin import (
     ScopedForm,
     ScopedPermissions,
     TenantAdmin,
+    as_json,
     confirmed_action,
     labelled,
 )
@@ -230,9 +231,13 @@ class AuditEventAdmin(TenantAdmin):
     ]
     list_filter = ["outcome"]
     search_fields = ["action__startswith", "object_id"]
-    fields = [*list_display, labelled("data", _("细节"))]
+    fields = [*list_display, "shown_data"]
     readonly_fields = fields
 
     @admin.display(description=_("操作者"))
     def actor(self, event: AuditEvent) -> str:
         return f"{event.actor_kind} {event.actor_id or ''}"
+
+    @admin.display(description=_("细节"))
+    def shown_data(self, event: AuditEvent) -> Any:
+        return as_json(event.data)

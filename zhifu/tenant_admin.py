@@ -4,6 +4,7 @@ Django's model permissions are not used: members have none. Nothing is deleted i
 switched off, so that what happened stays on record.
 """
 
+import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any
@@ -36,6 +37,8 @@ from zhifu.scope import Scope, ScopedQuerySet
 MANAGERS = ("tenant:manage", "platform:manage")
 PLATFORM = ("platform:manage",)
 NOBODY: tuple[str, ...] = ()
+# Of a longer text a table shows this much until it is opened.
+SHOWN_CHARACTERS = 200
 # Text for people, translated when it is shown.
 Words = str | Promise
 JOB_WORDS: Mapping[Any, Words] = {
@@ -272,13 +275,14 @@ def confirmed_action(
     codes: Sequence[str],
     question: Words,
     is_offered: Callable[[Any], bool] = lambda row: True,
+    subject: Callable[[Any], str] = str,
     hidden: Callable[[Any], dict[str, Any]] = lambda row: {},
 ) -> Callable[[Callable[[Any, HttpRequest, Any], str]], Any]:
     """Make a button on an object's page of a method that acts on the object and returns what happened, in words.
 
-    The button's address asks `question` on GET and changes nothing; only a POST acts. Both need one of `codes`, and
-    the object is fetched through the admin's own queryset, so that a foreign id is a 404. `hidden` are values of the
-    row as it was shown, which the POST brings back. A Failure becomes a message.
+    The button's address asks `question` about `subject`, the row in words, on GET and changes nothing; only a POST
+    acts. Both need one of `codes`, and the object is fetched through the admin's own queryset, so that a foreign id is
+    a 404. `hidden` are values of the row as it was shown, which the POST brings back. A Failure becomes a message.
     """
 
     def decorate(act: Callable[[Any, HttpRequest, Any], str]) -> Any:
@@ -287,7 +291,8 @@ def confirmed_action(
             if not self.may(request, codes, row):
                 raise PermissionDenied
             if request.method != "POST":
-                return _confirm_page(self, request, row, title=label, question=question, hidden=hidden(row))
+                asked = {"title": label, "question": question, "subject": subject(row), "hidden": hidden(row)}
+                return _confirm_page(self, request, row, **asked)
             try:
                 self.message_user(request, act(self, request, row), messages.SUCCESS)
             except Failure as failure:
@@ -333,10 +338,29 @@ def labelled(name: str, label: Words, words: Mapping[Any, Words] | None = None) 
     return show
 
 
-def link_to(row: Model, text: str) -> SafeString:
+def link_to(model: type[Model], pk: Any, text: str) -> SafeString:
     """Return a link to a row's own page."""
-    address = reverse(f"admin:{row._meta.app_label}_{row._meta.model_name}_change", args=[quote(row.pk)])
+    address = reverse(f"admin:{model._meta.app_label}_{model._meta.model_name}_change", args=[quote(pk)])
     return format_html('<a class="text-primary-600 dark:text-primary-500" href="{}">{}</a>', address, text)
+
+
+def folded(text: str) -> SafeString:
+    """Return text as as_paragraphs does; of a long one the beginning, and the rest to open."""
+    if len(text) <= SHOWN_CHARACTERS:
+        return as_paragraphs(text)
+    beginning, rest = text[:SHOWN_CHARACTERS], text[SHOWN_CHARACTERS:]
+    return format_html(
+        '{}<details><summary class="cursor-pointer text-primary-600 dark:text-primary-500" style="position: relative">'
+        "展开其余 {} 字 / Show the rest</summary>{}</details>",
+        as_paragraphs(f"{beginning}…"),
+        len(rest),
+        as_paragraphs(f"…{rest}"),
+    )
+
+
+def as_json(value: Any) -> SafeString:
+    """Return a stored JSON value as people read it, `{}` and null as nothing."""
+    return folded(json.dumps(value, ensure_ascii=False, indent=2)) if value else SafeString()
 
 
 def as_paragraphs(text: str) -> SafeString:

@@ -65,6 +65,8 @@ def test_a_merchant_writes_publishes_and_revokes_a_document(screen: Page, live_s
     expect(screen.get_by_text("已提交发布")).to_be_visible()
     expect(screen.get_by_text("排队中").first).to_be_visible()
 
+    screen.click("button[name=_save]")
+    expect(screen.get_by_text("没有改动")).to_be_visible()
     indexing.run_index_job(IndexJob.objects.get().pk)
     screen.reload()
     expect(screen.get_by_text("完成").first).to_be_visible()

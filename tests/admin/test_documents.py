@@ -1,8 +1,10 @@
 """Writing, publishing and revoking documents through their screens."""
 
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
+from django.contrib.admin.models import LogEntry
 from django.http import HttpResponse
 from django.test import Client
 
@@ -58,6 +60,74 @@ def test_an_edit_becomes_the_next_version(shop: Shop, client: Client) -> None:
     client.post(page(document), form(shop, title="新标题", expected_version=1))
     assert list(document.versions.order_by("version").values_list("version", "title")) == [(1, "旧标题"), (2, "新标题")]
     assert "新标题" in text_of(client.get(list_of(KnowledgeDocument)))
+
+
+def as_shown(response: HttpResponse) -> dict[str, Any]:
+    """Return what a browser sends when a document's form is saved as it came: every line end becomes CRLF."""
+    shown = response.context["adminform"].form
+    body: dict[str, Any] = {"versions-TOTAL_FORMS": 0, "versions-INITIAL_FORMS": 0}
+    for field in shown:
+        value = field.value()
+        if hasattr(field.field.widget, "widgets"):
+            for number, part in enumerate(field.subwidgets[0].data["subwidgets"]):
+                body[f"{field.name}_{number}"] = part["value"] or ""
+        else:
+            body[field.name] = "" if value is None else str(value).replace("\r\n", "\n").replace("\n", "\r\n")
+    return body
+
+
+def history_of(document: KnowledgeDocument) -> list[str]:
+    entries = LogEntry.objects.filter(object_id=str(document.pk), content_type__model="knowledgedocument")
+    return [entry.get_change_message() for entry in entries.order_by("pk")]
+
+
+@pytest.mark.parametrize("text", ["第一行。\n\n第二行。 ", "来自接口。\r\n第二行。\r第三行。", "\n前面有空行"])
+def test_saving_without_a_change_writes_nothing_and_says_so(shop: Shop, client: Client, text: str) -> None:
+    moments = {
+        "effective_from": datetime(2026, 2, 1, 8, 30, 5, 123, UTC),
+        "expires_at": datetime(2036, 2, 1, tzinfo=UTC),
+    }
+    document = draft(shop, "标题", text, tags=("键盘", "a,b"), **moments)
+    response = client.post(page(document), as_shown(client.get(page(document))), follow=True)
+    assert "没有改动" in text_of(response)
+    assert "已保存" not in text_of(response)
+    assert document.versions.count() == 1
+    assert history_of(document) == []
+    assert not AuditEvent.objects.filter(action="knowledge.revise").exists()
+
+
+def test_the_history_names_what_was_changed_and_the_rest_stays_exactly_as_written(shop: Shop, client: Client) -> None:
+    text, moment = "来自接口。\r\n第二行。", datetime(2026, 2, 1, 8, 30, 5, 123, UTC)
+    document = draft(shop, "旧标题", text, tags=("a,b",), effective_from=moment)
+    body = as_shown(client.get(page(document))) | {"title": "新标题"}
+    assert "已保存为第 2 版草稿" in text_of(client.post(page(document), body, follow=True))
+    newest = document.versions.get(version=2)
+    assert (newest.title, newest.source_text, newest.tags) == ("新标题", text, ["a,b"])
+    assert newest.effective_from == moment
+    assert history_of(document) == ["已修改标题。"]
+    tagged = as_shown(client.get(page(document))) | {"tags": "a,b,新"}
+    client.post(page(document), tagged)
+    assert document.versions.get(version=3).tags == ["a", "b", "新"]
+    assert history_of(document)[1:] == ["已修改标签。"]
+
+
+def test_the_same_form_sent_twice_makes_one_version_and_one_line_of_history(shop: Shop, client: Client) -> None:
+    document = draft(shop, "旧标题", "正文")
+    body = as_shown(client.get(page(document))) | {"title": "新标题"}
+    for _time in range(2):
+        assert "已保存为第 2 版草稿" in text_of(client.post(page(document), body, follow=True))
+    assert document.versions.count() == 2
+    assert history_of(document) == ["已修改标题。"]
+
+
+def test_a_revoked_document_is_saved_again_as_it_was(shop: Shop, client: Client) -> None:
+    document = draft(shop, "标题", "正文")
+    client.post(page(document, "revoke"), {"expected_version": "1"})
+    response = client.post(page(document), as_shown(client.get(page(document))), follow=True)
+    assert "已保存为第 3 版草稿" in text_of(response)
+    assert "撤回也占用一个版本号" in text_of(response)
+    assert document.versions.latest("version").source_text == "正文"
+    assert history_of(document) == ["撤回后原样另存为第 3 版 / Saved again as version 3."]
 
 
 def test_a_stale_form_shows_the_conflict_and_keeps_what_was_typed(shop: Shop, client: Client) -> None:
@@ -121,12 +191,15 @@ def test_publish_asks_first_and_acts_on_post(shop: Shop, client: Client) -> None
     document = draft(shop, "标题", "正文")
     shown = text_of(client.get(page(document, "publish")))
     assert "发布最新版本" in shown
+    assert "《标题》第 1 版" in shown
+    assert "《标题》现在没有在线版本" in text_of(client.get(page(document, "revoke")))
     assert 'name="expected_version" value="1"' in shown
     assert not IndexJob.objects.exists()
     response = client.post(page(document, "publish"), {"expected_version": "1"}, follow=True)
     job = IndexJob.objects.get(document=document)
     assert job.requested_by == shop.member.user
     assert f"已提交发布（任务 #{job.pk}）" in text_of(response)
+    assert "刷新本页可以看到进度" in text_of(response)
     assert "排队中" in text_of(response)
 
 
