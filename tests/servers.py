@@ -93,6 +93,8 @@ def start_mariadb(folder: Path, stack: ExitStack) -> str:
             "--bind-address=127.0.0.1",
             f"--socket={folder / 'mariadb.sock'}",
             f"--pid-file={folder / 'mariadb.pid'}",
+            # A starting server clears its temporary folder: in /tmp that would be another server's files.
+            f"--tmpdir={folder}",
             "--character-set-server=utf8mb4",
             "--collation-server=utf8mb4_bin",
             "--innodb-flush-log-at-trx-commit=0",
