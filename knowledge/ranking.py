@@ -137,11 +137,12 @@ def _id(passage: Passage) -> tuple[int, int]:
 
 
 _HAN = re.compile(r"[\u3400-\u9fff\U00020000-\U0003ffff]")
+_LETTER = re.compile(r"[^\W\d_]")
 
 
 def is_chinese(text: str) -> bool:
     """Say whether at least a third of the letters are Chinese characters: a Chinese sentence may hold foreign names."""
-    return 3 * len(_HAN.findall(text)) >= max(1, sum(character.isalpha() for character in text))
+    return 3 * len(_HAN.findall(text)) >= max(1, len(_LETTER.findall(text)))
 
 
 # Letters and digits, joined by what order and article numbers are joined with.

@@ -19,7 +19,7 @@ from prometheus_client import Counter
 
 from config.knowledge import KnowledgeSettings, knowledge_settings
 from knowledge import breaker, embedding, fallback, queries, ranking, targets, vectors
-from knowledge.encoders import get_encoder
+from knowledge.encoders import Encoder, get_encoder
 from knowledge.models import Collection, IndexTarget
 from knowledge.ranking import Candidate, Hit
 from knowledge.results import DegradationReason, Passage, ScoreKind, SearchResult
@@ -35,6 +35,8 @@ MAX_INTENTS = 4
 # How many each leg proposes per collection; and once more, deeper, when verification removed too many.
 _DEPTH = 30
 _DEEPER = 120
+# How many candidates are looked up in MySQL in one query.
+_VERIFIED_AT_ONCE = 64
 # How many may come from a collection that no intent names, when all are searched.
 _TOP_K_WITHOUT_INTENT = 5
 # Of one process, for all its callers: eight calls of a search over all collections wait on Milvus together.
@@ -134,17 +136,14 @@ def _meanings(request: _Request, chosen: Sequence[IndexTarget]) -> dict[str, vec
 
 
 def _by_meaning(request: _Request, chosen: Sequence[IndexTarget], meanings: dict[str, vectors.Vector]) -> SearchResult:
-    rules = ranking.Rules(top_k=request.top_k, limit=request.limit, codes=ranking.codes(request.query))
     for depth in (_DEPTH, _DEEPER):
         proposed = _propose(request, chosen, meanings, depth)
         faults.point("search.before_verify")
         # The person, the store, the permission: as they are now, after slow work.
         scope = credentials.reread(request.scope)
         scope.require("knowledge:query")
-        verified = _verify(scope, proposed.candidates)
-        selection = ranking.select(_weigh(request, chosen, verified), rules)
-        removed = len(verified) < len(proposed.candidates)
-        if not (removed and proposed.is_full and len(selection.passages) < request.limit):
+        selection, all_verified = _select(scope, request, chosen, proposed.candidates)
+        if all_verified or not proposed.is_full or len(selection.passages) == request.limit:
             break
     return SearchResult(
         query=request.query,
@@ -219,6 +218,27 @@ def _refuse_hollow(scope: Scope, held: Mapping[str, int]) -> None:
 
 
 # --- What MySQL says of it ---
+def _select(
+    scope: Scope, request: _Request, chosen: Sequence[IndexTarget], candidates: Sequence[Candidate]
+) -> tuple[ranking.Selection, bool]:
+    """Return the passages worth showing, and whether every candidate that was looked up is live for this caller.
+
+    Candidates are looked up from the best on, until the answer is full and it is known that more would qualify:
+    one query unless many are removed.
+    """
+    rules = ranking.Rules(top_k=request.top_k, limit=request.limit, codes=ranking.codes(request.query))
+    weighed: list[ranking.Weighed] = []
+    selection, looked_up = ranking.Selection((), left_out=False), 0
+    for start in range(0, len(candidates), _VERIFIED_AT_ONCE):
+        some = candidates[start : start + _VERIFIED_AT_ONCE]
+        weighed += _weigh(request, chosen, _verify(scope, some))
+        looked_up += len(some)
+        selection = ranking.select(weighed, rules)
+        if selection.left_out and len(selection.passages) == request.limit:
+            break
+    return selection, len(weighed) == looked_up
+
+
 def _verify(scope: Scope, candidates: Sequence[Candidate]) -> list[tuple[Passage, Candidate]]:
     """Return those candidates that answer this caller right now, in one query, with text and title from MySQL."""
     known = {candidate.key: candidate for candidate in candidates}
@@ -245,19 +265,25 @@ def _verify(scope: Scope, candidates: Sequence[Candidate]) -> list[tuple[Passage
 def _weigh(
     request: _Request, chosen: Sequence[IndexTarget], verified: Sequence[tuple[Passage, Candidate]]
 ) -> list[ranking.Weighed]:
-    """Give each passage its score, max(0, cosine), and the score it must reach: as configured, else its encoder's."""
+    """Give each passage its score, max(0, cosine), and the score it must reach."""
     encoders = {target.collection: get_encoder(target.model) for target in chosen}
+    configured = request.config.similarity_threshold
     chinese = ranking.is_chinese(request.query)
     weighed = []
     for passage, candidate in verified:
-        least = request.config.similarity_threshold
-        if least is None:
-            encoder = encoders[passage.collection]
-            both = chinese and ranking.is_chinese(passage.text)
-            least = encoder.threshold_chinese if both else encoder.threshold
-        scored = replace(passage, score=max(0.0, min(1.0, candidate.cosine)), score_kind=ScoreKind.COSINE)
+        score = max(0.0, min(1.0, candidate.cosine))
+        least = _threshold(encoders[passage.collection], score, chinese, passage) if configured is None else configured
+        scored = replace(passage, score=score, score_kind=ScoreKind.COSINE)
         weighed.append(ranking.Weighed(scored, candidate.weight, least))
     return weighed
+
+
+def _threshold(encoder: Encoder, score: float, chinese: bool, passage: Passage) -> float:
+    """Return what the encoder asks of this passage. Its language is looked at only where that decides."""
+    low, high = sorted((encoder.threshold, encoder.threshold_chinese))
+    if not low <= score < high:
+        return low
+    return encoder.threshold_chinese if chinese and ranking.is_chinese(passage.text) else encoder.threshold
 
 
 # --- Without the indexes ---
