@@ -72,6 +72,7 @@ class System:
 
     def start_web(self, **extra: str) -> None:
         arguments = ["zhifu.wsgi", "--bind", f"127.0.0.1:{self.port}", "--worker-class", "gthread", "--threads", "16"]
+        arguments += ["--keep-alive", "75"]
         process = self._start("web", [str(BIN / "gunicorn"), *arguments], **extra)
         servers.wait_for_port(self.port, process, self.log("web"))
         # The port is open before the process has loaded the product.
