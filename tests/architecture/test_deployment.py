@@ -140,3 +140,12 @@ def test_no_value_to_copy_ends_in_a_comment(name: str) -> None:
     """What is read from .env takes the rest of the line, a comment too."""
     lines = (ROOT / name).read_text().splitlines()
     assert [line for line in lines if line.startswith("ZHIFU_") and " #" in line] == []
+
+
+def test_both_readmes_walk_through_the_same_commands() -> None:
+    def walk(file: str) -> list[str]:
+        block = re.search(r"```sh\n(BASE=.*?)```", (ROOT / file).read_text(), re.DOTALL)
+        assert block is not None, file
+        return [line for line in block[1].splitlines() if not line.startswith("#")]
+
+    assert walk("README.md") == walk("README.zh-CN.md")
