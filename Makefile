@@ -10,7 +10,7 @@ base := $(VENV)/.base-installed
 dev := $(VENV)/.dev-installed
 
 .DEFAULT_GOAL := help
-.PHONY: help system demo run test test-deep check format openapi benchmarks clean
+.PHONY: help system demo run test check format openapi benchmarks clean
 
 help: ## This list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -52,9 +52,6 @@ run: $(base) ## Serve admin, API and docs on PORT (8000)
 
 test: $(dev) ## The suite, on servers of its own; ARGS=... goes to pytest
 	$(bin)/python -m tests.servers $(bin)/pytest $(if $(ARGS),$(ARGS),-n 2)
-
-test-deep: $(dev) ## Long randomised runs
-	$(bin)/python -m tests.servers $(bin)/pytest -m deep $(ARGS)
 
 check: $(dev) ## What CI runs: lint, format, types, migrations, schema, tests
 	$(bin)/ruff check .
