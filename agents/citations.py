@@ -117,13 +117,12 @@ def check(text: str, passages: Iterable[ShownPassage]) -> CheckedAnswer:
     that holds the words of all. An answer that cites nothing has no sources.
     """
     known = {passage.marker: passage for passage in passages}
+    text = _with_known_markers(text, known)
     found: dict[tuple[int, int, int], _Finding] = {}
     kept: dict[int, list[ShownPassage]] = {}
     unsupported: list[str] = []
     for marker, sentence in _cited_sentences(text):
         cited = _distinct(known[name] for name in marker.names if name in known)
-        if not cited:
-            continue
         findings = _findings(sentence, cited)
         if not findings:
             unsupported.append(sentence)
@@ -140,6 +139,15 @@ def check(text: str, passages: Iterable[ShownPassage]) -> CheckedAnswer:
         text=markers.replace(text, shown).strip(),
         sources=tuple(_source(order[key], finding) for key, finding in found.items()),
         unsupported=tuple(unsupported),
+    )
+
+
+def _with_known_markers(text: str, known: dict[str, ShownPassage]) -> str:
+    """Return the text without markers that name nothing: before the check, or they would cut the sentence they stand
+    in, and half of it would go unchecked."""
+    text = markers.written_as_text(text, [_whole(passage) for passage in known.values()])
+    return markers.replace(
+        text, lambda marker: text[marker.start : marker.end] if known.keys() & set(marker.names) else ""
     )
 
 

@@ -4,7 +4,8 @@ Inside code, inline or in a block, brackets are code: markers there are neither 
 """
 
 import re
-from collections.abc import Callable, Iterator
+import unicodedata
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 # Blanks are counted and every separator is at least one character: no text makes these expressions slow.
@@ -33,6 +34,9 @@ _CUT = re.compile(rf"{_OPEN}{{1,2}}[\^KkＫｋ0-9０-９,，、;； -]{{0,40}}\Z
 _CODE = re.compile(r"```.*?(?:```|\Z)|`[^`\n]+`", re.DOTALL)
 _CLOSING = re.compile(r"[ \t]*[)）]")
 _LONGEST_RANGE = 20
+# Brackets of a document in an answer: told apart by what stands around them, shown so that nobody takes them for ours.
+_CONTEXT = 4
+_TEXT_BRACKETS = str.maketrans("[]［］【】()（）", "〔〕〔〕〔〕〔〕〔〕")
 # [2026] is a year or a number of its own.
 _YEAR_DIGITS = 4
 
@@ -44,6 +48,36 @@ class Marker:
     start: int
     end: int
     names: tuple[str, ...]
+
+
+def written_as_text(text: str, sources: Sequence[str]) -> str:
+    """Return `text` with brackets that it took over from one of `sources` made 〔〕: [10] in a price list is no
+    marker, and must not look like one. `find` and `replace` leave them alone."""
+    sources = [_normal(source) for source in sources]
+    result, position = "", 0
+    for match in _matches(text):
+        if not _is_taken_over(text, match, sources):
+            continue
+        result += text[position : match.start()] + match[0].translate(_TEXT_BRACKETS)
+        position = match.end()
+    return result + text[position:]
+
+
+def _is_taken_over(text: str, match: re.Match[str], sources: Sequence[str]) -> bool:
+    """Say whether a source has these very brackets with the same characters before, or after, them. [K1] in square
+    brackets is always a marker of ours; (K1) may be the name of a keyboard."""
+    if match["items"] and _names_ours(match):
+        return False
+    mark = match[0]
+    before, after = text[: match.start()][-_CONTEXT:], text[match.end() :][:_CONTEXT]
+    return any(
+        (before.strip() and _normal(before + mark) in source) or (after.strip() and _normal(mark + after) in source)
+        for source in sources
+    )
+
+
+def _normal(text: str) -> str:
+    return unicodedata.normalize("NFKC", text)
 
 
 def find(text: str) -> list[Marker]:
@@ -88,12 +122,23 @@ def _without_cut(text: str, position: int) -> str:
 
 
 def _single(text: str) -> Iterator[Marker]:
+    for match in _matches(text):
+        named = _NAMED.finditer(match["items"] or match["round"])
+        yield Marker(match.start(), match.end(), tuple(name for item in named for name in _names(item)))
+
+
+def _matches(text: str) -> Iterator[re.Match[str]]:
+    """Yield what looks like a marker, outside code; years do not."""
     code = _code(text)
     for match in _MARKER.finditer(text):
-        named = list(_NAMED.finditer(match["items"] or match["round"]))
-        is_year = not any(item["k"] for item in named) and any(len(item["first"]) >= _YEAR_DIGITS for item in named)
+        numbers = _NAMED.finditer(match["items"] or match["round"])
+        is_year = not _names_ours(match) and any(len(item["first"]) >= _YEAR_DIGITS for item in numbers)
         if not is_year and not _is_inside(match.start(), code):
-            yield Marker(match.start(), match.end(), tuple(name for item in named for name in _names(item)))
+            yield match
+
+
+def _names_ours(match: re.Match[str]) -> bool:
+    return any(item["k"] for item in _NAMED.finditer(match["items"] or match["round"]))
 
 
 def _code(text: str) -> list[tuple[int, int]]:

@@ -172,6 +172,38 @@ def test_a_source_cited_twice_quotes_the_words_of_both_sentences() -> None:
     assert source.quote in KEYBOARD
 
 
+@pytest.mark.parametrize("unknown", ["[1]", "[K9]", "(K7)", "【2】", "[5][7]"])
+def test_an_unknown_marker_in_a_sentence_hides_no_part_of_it_from_the_check(unknown: str) -> None:
+    answer = check(f"签收后100天内{unknown}支持无理由退货，运费由买家承担[K2]。")
+    assert answer.unsupported
+    assert answer.sources == ()
+    borne_out = check(f"签收后15天内{unknown}支持无理由退货，运费由买家承担[K2]。")
+    assert borne_out.text == "签收后15天内支持无理由退货，运费由买家承担[1]。"
+
+
+@pytest.mark.parametrize(
+    ("source", "said", "shown"),
+    [
+        ("自取运费为[10]元。", "自取运费为[10]元。[K1]", "自取运费为〔10〕元。[1]"),
+        ("退款请按【2】键。", "退款请按【2】键。[K1]", "退款请按〔2〕键。[1]"),
+        ("旗舰键盘（K1）保修三年。", "旗舰键盘（K1）保修三年。[K1]", "旗舰键盘〔K1〕保修三年。[1]"),
+        ("入门键盘（K2）保修一年。", "入门键盘（K2）保修一年。[K1]", "入门键盘〔K2〕保修一年。[1]"),
+        ("依据合同第[3]条，押金不退。", "依据合同第[3]条，押金不退。[K1]", "依据合同第〔3〕条，押金不退。[1]"),
+        ("详见附录[12]", "详见附录[12][K1]", "详见附录〔12〕[1]"),
+    ],
+)
+def test_brackets_of_a_document_are_text_and_look_like_no_marker(source: str, said: str, shown: str) -> None:
+    answer = citations.check(said, [passage("K1", source, 1)])
+    assert answer.unsupported == ()
+    assert answer.text == shown
+    assert [cited.quote for cited in answer.sources] == [source]
+
+
+def test_a_square_marker_of_ours_is_one_even_where_a_document_has_it_too() -> None:
+    answer = citations.check("雨伞每月上油一次[K1]。", [passage("K1", "雨伞每月上油一次[K1]。", 1)])
+    assert answer.text == "雨伞每月上油一次[1]。"
+
+
 def test_support_has_the_values_that_conversations_store() -> None:
     assert {support.value for support in Support} == set(conversations_models.Support.values)
 
