@@ -137,8 +137,16 @@ def _sweep_model(model: type[LeasedJob]) -> int:
     waiting = Q(status=JobStatus.QUEUED, run_after__lte=now)
     dead = Q(status=JobStatus.RUNNING, lease_until__lt=now)
     stale = Q(hinted_at=None) | Q(hinted_at__lt=now - timedelta(seconds=settings.SWEEP_SECONDS))
-    rows = model._base_manager.filter(waiting | dead, stale).order_by("pk").values_list("pk", "run_after", "hinted_at")
-    due = [pk for pk, run_after, hinted_at in rows[:_SWEPT_AT_ONCE] if _is_quiet(now, run_after, hinted_at)]
+    rows = (
+        model._base_manager.filter(waiting | dead, stale)
+        .order_by("pk")
+        .values_list("pk", "status", "run_after", "hinted_at")
+    )
+    due = [
+        pk
+        for pk, status, run_after, hinted_at in rows[:_SWEPT_AT_ONCE]
+        if status == JobStatus.RUNNING or _is_quiet(now, run_after, hinted_at)
+    ]
     model._base_manager.filter(pk__in=due).update(hinted_at=now)
     for pk in due:
         queue.send(model.task_name, pk)
@@ -146,8 +154,8 @@ def _sweep_model(model: type[LeasedJob]) -> int:
 
 
 def _is_quiet(now: datetime, run_after: datetime, hinted_at: datetime | None) -> bool:
-    """Say whether a job has waited since its last hint as long as it had before it: behind a long queue its hints
-    grow rarer instead of piling up, down to one in _LONGEST_PAUSE rounds."""
+    """Say whether a queued job has waited since its last hint as long as it had before it: behind a long queue its
+    hints grow rarer instead of piling up, down to one in _LONGEST_PAUSE rounds."""
     if hinted_at is None:
         return True
     longest = timedelta(seconds=settings.SWEEP_SECONDS * _LONGEST_PAUSE)

@@ -27,7 +27,9 @@ urlpatterns = [
     ),
     path(
         "openapi/v1/docs",
-        SpectacularSwaggerView.as_view(url_name="schema", authentication_classes=[], permission_classes=[]),
+        SpectacularSwaggerView.as_view(
+            url_name="schema", authentication_classes=[], permission_classes=[], http_method_names=["get", "head"]
+        ),
         name="docs",
     ),
     path("healthz", probes.healthz),

@@ -103,6 +103,18 @@ def test_the_hints_of_a_job_behind_a_long_queue_grow_rarer(
     assert waited(minutes=600, since_hint=6) == 1, "never rarer than ten rounds"
 
 
+def test_a_dead_workers_job_is_sent_again_at_once_however_long_it_had_waited(
+    run: AgentRun, django_capture_on_commit_callbacks: object
+) -> None:
+    AgentRun.claim(run.pk)
+    _expire(run)
+    now = database_now()
+    AgentRun.objects.filter(pk=run.pk).update(
+        run_after=now - timedelta(minutes=9), hinted_at=now - timedelta(minutes=2)
+    )
+    assert _swept(django_capture_on_commit_callbacks) == 1
+
+
 def _swept(capture: object) -> int:
     with capture() as sent:
         count = jobs.sweep()

@@ -75,6 +75,12 @@ def test_an_unknown_page_of_the_admin_is_a_page_for_people(shop: Shop) -> None:
     assert "返回管理后台" in response.content.decode()
 
 
+@pytest.mark.parametrize("address", ["/openapi/v1/docs", "/openapi/v1/schema"])
+@pytest.mark.parametrize("method", ["options", "post", "delete", "trace"])
+def test_the_public_pages_answer_no_method_with_a_500(address: str, method: str) -> None:
+    assert getattr(Client(), method)(address).status_code < 500
+
+
 def test_broken_json_is_a_400(shop: Shop) -> None:
     response = shop.staff.post(shop.knowledge_url, data="{", content_type="application/json")
     assert response.status_code == 400
