@@ -27,6 +27,8 @@ from zhifu.tenant_admin import (
     link_to,
 )
 
+# Of digits: more than any version has.
+_LONGEST_NUMBER = 9
 READERS = ("knowledge:query",)
 WRITERS = ("knowledge:write",)
 PUBLISHERS = ("knowledge:publish",)
@@ -67,7 +69,7 @@ def _seen_version(document: KnowledgeDocument) -> dict[str, Any]:
 
 def _expected_version(request: HttpRequest) -> int:
     value = request.POST.get("expected_version", "")
-    if not value.isdecimal():
+    if not value.isdecimal() or len(value) > _LONGEST_NUMBER:
         raise Invalid("请从文档页面重新操作 / Start again from the document's page.", field="expected_version")
     return int(value)
 
