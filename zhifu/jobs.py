@@ -30,8 +30,10 @@ class JobStatus(models.TextChoices):
     CANCELLED = "CANCELLED"
 
 
+# Rows of one kind that a round looks at.
 _SWEPT_AT_ONCE = 5000
-_LONGEST_PAUSE = 10
+# In rounds. With the round that then sends, well inside the grace after which check_promises calls a job forgotten.
+_LONGEST_PAUSE = 3
 
 OPEN_STATUSES = (JobStatus.QUEUED, JobStatus.RUNNING)
 

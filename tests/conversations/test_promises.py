@@ -6,6 +6,7 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+from django.conf import settings
 from django.db import connection, transaction
 
 from agents.models import AgentRun
@@ -24,6 +25,7 @@ from knowledge.models import (
 from tests.conversations.talking import assert_promises_kept, begin, runs, say, work
 from tests.factories import Shop, make_shop, make_store_key
 from tests.knowledge.publishing import draft, publish, publish_newest, revise, revoke
+from zhifu import jobs
 from zhifu.models import StoreKey
 from zhifu.transactions import database_now
 
@@ -223,6 +225,9 @@ def test_a_long_queue_that_moves_is_no_lost_work(world: World) -> None:
     world.change(world.foreign_run, started_at=_long_ago())
     assert _broken() == {"P4"}, "nobody takes anything"
     world.change(world.run, started_at=database_now())
+    assert_promises_kept()
+    rarest = timedelta(seconds=(jobs._LONGEST_PAUSE + 1) * settings.SWEEP_SECONDS)
+    world.change(world.open_run, hinted_at=database_now() - rarest)
     assert_promises_kept()
     world.change(world.open_run, hinted_at=_long_ago())
     assert _broken() == {"P4"}, "the sweeper has forgotten it"

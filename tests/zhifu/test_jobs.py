@@ -97,10 +97,10 @@ def test_the_hints_of_a_job_behind_a_long_queue_grow_rarer(
         )
         return _swept(django_capture_on_commit_callbacks)
 
-    assert waited(minutes=5, since_hint=2) == 0, "it had waited three minutes when it was last hinted"
-    assert waited(minutes=5, since_hint=3) == 1
-    assert waited(minutes=600, since_hint=4) == 0
-    assert waited(minutes=600, since_hint=6) == 1, "never rarer than ten rounds"
+    assert waited(minutes=2, since_hint=0.7) == 0, "it had waited 78 seconds when it was last hinted"
+    assert waited(minutes=2, since_hint=1.2) == 1
+    assert waited(minutes=600, since_hint=1.3) == 0
+    assert waited(minutes=600, since_hint=1.6) == 1, "never rarer than three rounds"
 
 
 def test_a_dead_workers_job_is_sent_again_at_once_however_long_it_had_waited(
