@@ -12,6 +12,7 @@ from agents.citations import CitedSource
 from agents.models import AgentRun
 from config import gateway
 from config.models import UsagePurpose
+from memory.communication import Communication
 from zhifu import errors, faults
 from zhifu.scope import Scope
 
@@ -37,8 +38,9 @@ class Answer:
     degradation_reason: str
 
 
-def run_loop(run: AgentRun, scope: Scope, checks: Callable[[], None]) -> Answer:
-    """Bring the run to an answer, saving each step under its lease.
+def run_loop(run: AgentRun, scope: Scope, communication: Communication, checks: Callable[[], None]) -> Answer:
+    """Bring the run to an answer, saving each step under its lease. `communication` goes into every request and is
+    kept nowhere.
 
     `checks` raises when the run should stop; it is called at the start and after every model call and tool call, so
     that nothing slow begins or is kept without it.
@@ -58,16 +60,16 @@ def run_loop(run: AgentRun, scope: Scope, checks: Callable[[], None]) -> Answer:
         elif run.steps >= settings.AGENT_MAX_STEPS:
             raise RunFailed(_TOO_MANY_STEPS, code="STEP_LIMIT")
         else:
-            _think(run, scope, checks)
+            _think(run, scope, communication, checks)
 
 
-def _think(run: AgentRun, scope: Scope, checks: Callable[[], None]) -> None:
+def _think(run: AgentRun, scope: Scope, communication: Communication, checks: Callable[[], None]) -> None:
     faults.point("agents.before_model")
     raw = gateway.complete(
         tenant_id=run.tenant_id,
         purpose=UsagePurpose.ANSWER,
         subject_id=run.pk,
-        messages=transcript.to_send(prompts.system_prompt(run.store.name), run.messages),
+        messages=transcript.to_send(prompts.system_prompt(run.store.name, communication), run.messages),
         tools=tools.tool_schemas(scope),
         deadline=time.monotonic() + settings.CHAT_TIMEOUT_SECONDS,
     )

@@ -32,9 +32,13 @@ class AgentRun(LeasedJob):
     )
     trigger = models.ForeignKey("conversations.Message", models.PROTECT, related_name="runs")
     answer = models.OneToOneField("conversations.Message", models.PROTECT, null=True, related_name="answered_by")
-    # The run this one repeats because the knowledge changed under it.
+    # The run this one repeats because knowledge or memory changed under it.
     retry_of = models.OneToOneField("self", models.PROTECT, null=True, related_name="retried_by")
     messages = models.JSONField(default=list)
+    # Under which memory the messages came about (memory.queries.Snapshot): where it lies, nothing of it. Null: none.
+    memory_snapshot = models.JSONField(null=True)
+    # What this run went on without, as a code: MEMORY_UNAVAILABLE.
+    warning_code = models.CharField(max_length=64, blank=True)
     steps = models.PositiveIntegerField(default=0)
 
     objects = AgentRunQuerySet.as_manager()

@@ -18,6 +18,10 @@ class UsageStatus(models.TextChoices):
 
 class UsagePurpose(models.TextChoices):
     ANSWER = "answer"
+    # Reading a customer's message for lasting wishes; the subject is the memory job.
+    EXTRACTION = "extraction"
+    # Measuring a model on labelled messages; there is no subject.
+    EVALUATION = "evaluation"
 
 
 class UsageRecordQuerySet(ScopedQuerySet):
@@ -30,7 +34,7 @@ class UsageRecord(models.Model):
     call_id = models.UUIDField(default=uuid4, unique=True, editable=False)
     tenant = models.ForeignKey(Tenant, models.PROTECT, related_name="+")
     purpose = models.CharField(max_length=32, choices=UsagePurpose.choices)
-    # The run (or job) the call was made for, by its id; no foreign key: usage outlives it.
+    # The run or job the call was made for, by its id; no foreign key: usage outlives it.
     subject_id = models.BigIntegerField()
     endpoint = models.CharField(max_length=200)
     model = models.CharField(max_length=200)
@@ -55,3 +59,28 @@ class UsageRecord(models.Model):
 
     def __str__(self) -> str:
         return f"{self.purpose} {self.subject_id}"
+
+
+class TenantQuotaQuerySet(ScopedQuerySet):
+    store_path = None
+    platform_sees = True
+
+
+class TenantQuota(models.Model):
+    """What one tenant may use at once. Claims of background jobs lock this row."""
+
+    tenant = models.OneToOneField(Tenant, models.PROTECT, related_name="quota", verbose_name=_("租户"))
+    background_jobs = models.PositiveIntegerField(
+        _("同时进行的后台任务"), default=4, help_text=_("例如记忆提取。其余的任务排队等待，不会丢失。")
+    )
+    created_at = models.DateTimeField(default=database_now, editable=False)
+
+    objects = TenantQuotaQuerySet.as_manager()
+
+    class Meta:
+        verbose_name = _("租户额度")
+        verbose_name_plural = _("租户额度")
+        ordering = ["id"]
+
+    def __str__(self) -> str:
+        return str(self.tenant)

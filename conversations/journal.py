@@ -11,6 +11,7 @@ from typing import Any
 from agents.loop import Answer
 from agents.models import AgentRun
 from conversations.models import Conversation, ConversationEvent, EventKind, Message, MessageRole, MessageSource
+from memory import jobs
 from zhifu.errors import LeaseLost
 from zhifu.jobs import JobStatus
 
@@ -109,6 +110,7 @@ class Journal:
         if changed != 1:
             raise LeaseLost(f"run {run.pk}")
         self._add_run_event(_ENDINGS[status], run, code=code)
+        jobs.start_waiting(run.customer_id, self.now)
 
     def write_events(self) -> None:
         """Write the events and give back the numbers that were taken."""

@@ -65,6 +65,9 @@ class RunStateOutput(serializers.Serializer[Any]):
     status = serializers.ChoiceField(JobStatus.choices)
     error_code = serializers.CharField(allow_blank=True)
     error_message = serializers.CharField(allow_blank=True)
+    warning_code = serializers.CharField(
+        allow_blank=True, help_text="`MEMORY_UNAVAILABLE`: answered without what is remembered, which cannot be read"
+    )
 
 
 class MessageOutput(serializers.Serializer[Any]):
@@ -100,6 +103,7 @@ class RunOutput(RunStateOutput):
     status = serializers.ChoiceField(JobStatus.choices, source="run.status")
     error_code = serializers.CharField(source="run.error_code", allow_blank=True)
     error_message = serializers.CharField(source="run.error_message", allow_blank=True)
+    warning_code = serializers.CharField(source="run.warning_code", allow_blank=True)
     conversation_id = serializers.UUIDField(source="run.conversation.public_id")
     message_id = serializers.UUIDField(source="run.trigger.public_id")
     created_at = serializers.DateTimeField(source="run.created_at")

@@ -8,6 +8,7 @@ from uuid import UUID
 from agents.models import AgentRun
 from conversations import journal
 from conversations.models import Conversation, ConversationStatus, Message
+from memory import jobs
 from zhifu import audit
 from zhifu.errors import Conflict, Invalid, NotFound
 from zhifu.jobs import JobStatus
@@ -78,6 +79,12 @@ def _accept(
     with journal.opened(conversation, database_now()) as book:
         message = book.add_question(text, client_message_id)
         run = book.start_next_run()
+        jobs.enqueue(
+            tenant_id=conversation.tenant_id,
+            customer_id=conversation.customer_id,
+            message_id=message.pk,
+            now=book.now,
+        )
     return message, run if run is not None and run.trigger_id == message.pk else None
 
 

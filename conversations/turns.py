@@ -8,12 +8,15 @@ import logging
 
 from django.conf import settings
 
+import knowledge.queries
+import memory.queries
 from agents import loop
 from agents.loop import Answer
 from agents.models import AgentRun
 from conversations import history, journal
 from conversations.models import Conversation, Message
-from knowledge import queries
+from memory import recalling
+from memory.queries import Snapshot
 from zhifu import credentials, errors, faults
 from zhifu.jobs import JobStatus, holds
 from zhifu.scope import Scope
@@ -21,20 +24,33 @@ from zhifu.transactions import commit, database_now
 
 logger = logging.getLogger(__name__)
 
-# How often one question is asked afresh because the knowledge changed; then the failure is shown instead.
+# How often one question is asked afresh because knowledge or memory changed; then the failure is shown instead.
 MAX_FRESH_RUNS = 3
 # Seconds before the first repeat; doubled each time.
 BACKOFF_SECONDS = 5
 _OUT_OF_ORDER = "暂时无法回答 / No answer can be given at the moment."
 
 
-class KnowledgeChanged(errors.Failure):
+class Moved(errors.Failure):
+    """What the answer rests on has changed: the question is asked afresh."""
+
+
+class KnowledgeChanged(Moved):
     """Something shown to the model is no longer what is published."""
 
     code = "KNOWLEDGE_CHANGED"
 
     def __init__(self) -> None:
         super().__init__("资料在回答时更新了 / The published material changed while this was being answered.")
+
+
+class MemoryChanged(Moved):
+    """The customer's memory is no longer the one the answer was written with."""
+
+    code = "MEMORY_CHANGED"
+
+    def __init__(self) -> None:
+        super().__init__("客户的记忆在回答时变了 / The customer's memory changed while this was being answered.")
 
 
 class GivenUp(errors.Failure):
@@ -100,9 +116,14 @@ def _settle(run: AgentRun) -> None:
 
 def _answer(run: AgentRun) -> None:
     scope = credentials.customer_scope_by_id(run.customer_id, run.store_id)
+    known = recalling.recall(run.customer_id, run.pk)
+    if known.failure is not None:
+        # It is noted, and gone on without.
+        run.write_held(warning_code=known.failure.code)
     if not run.messages:
-        run.write_held(messages=history.opening_messages(run))
-    answer = loop.run_loop(run, scope, lambda: _check(run, scope))
+        snapshot = None if known.snapshot is None else known.snapshot.as_dict()
+        run.write_held(messages=history.opening_messages(run), memory_snapshot=snapshot)
+    answer = loop.run_loop(run, scope, known.communication, lambda: _check(run, scope))
     faults.point("agents.before_commit")
     commit(_commit_answer, run, scope, answer)
     faults.point("agents.after_commit")
@@ -111,14 +132,22 @@ def _answer(run: AgentRun) -> None:
 def _check(run: AgentRun, scope: Scope) -> None:
     """Stop early what could not be committed: the conditions of the commit, read without locks."""
     run.renew()
-    if not queries.still_live(history.shown_passages(run.messages)):
+    if memory.queries.snapshot(run.customer_id) != _snapshot(run):
+        raise MemoryChanged
+    if not knowledge.queries.still_live(history.shown_passages(run.messages)):
         raise KnowledgeChanged
     credentials.reread(scope)
 
 
+def _snapshot(run: AgentRun) -> Snapshot | None:
+    return Snapshot.from_dict(run.memory_snapshot)
+
+
 def _commit_answer(run: AgentRun, scope: Scope, answer: Answer) -> None:
     conversation = _lock(run)
-    if not queries.lock_live(history.shown_passages(run.messages)):
+    if memory.queries.lock_snapshot(run.customer_id) != _snapshot(run):
+        raise MemoryChanged
+    if not knowledge.queries.lock_live(history.shown_passages(run.messages)):
         raise KnowledgeChanged
     credentials.reread(scope)
     with journal.opened(conversation, database_now()) as book:
@@ -129,7 +158,7 @@ def _commit_answer(run: AgentRun, scope: Scope, answer: Answer) -> None:
 
 
 def _settle_failure(run: AgentRun, failure: errors.Failure) -> None:
-    if isinstance(failure, KnowledgeChanged):
+    if isinstance(failure, Moved):
         commit(_ask_afresh, run, failure)
     elif isinstance(failure, errors.Unauthenticated):
         commit(_end, run, JobStatus.CANCELLED, ScopeEnded())

@@ -7,7 +7,7 @@ from django.contrib.auth import get_user_model
 from rest_framework.test import APIClient
 from rest_framework_simplejwt.tokens import RefreshToken
 
-from zhifu import credentials, customer_tokens
+from zhifu import credentials, customer_tokens, customers
 from zhifu.models import Customer, Member, Role, Store, StoreKey, Tenant
 from zhifu.scope import Scope
 
@@ -65,7 +65,7 @@ def make_member(tenant: Tenant, role: str = Role.ADMIN, stores: tuple[Store, ...
 
 
 def make_customer(tenant: Tenant, external_ref: str = "") -> Customer:
-    return Customer.objects.create(tenant=tenant, external_ref=external_ref or f"customer {next(_numbers)}")
+    return customers.ensure(tenant_id=tenant.pk, external_ref=external_ref or f"customer {next(_numbers)}")
 
 
 def make_store_key(store: Store) -> str:

@@ -1,7 +1,8 @@
 """A scripted OpenAI-compatible chat server: real HTTP on 127.0.0.1, one model name per odd shape seen in the wild.
 
 In a test: the `model_server` fixture. By hand: `python -m tests.model_server --port 9009`. The model "scripted" says
-what a test queued with `say`; a Gate among it makes the model think until it is released. Every request is kept, and
+what a test queued with `say`, and asked for a customer's wishes what it queued with `wish`; a Gate among it makes the
+model think until it is released. Every request is kept, and
 one that real hosts would refuse (a call without its result, a result without its call) is answered 400 and recorded
 in `violations`.
 """
@@ -14,7 +15,7 @@ from collections.abc import Callable
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, cast
 
-from tests.model_shapes import SHAPES, SLOW_SECONDS, Answered, Body, Shape, refusal, says
+from tests.model_shapes import SHAPES, SLOW_SECONDS, Answered, Body, Shape, asks_for_wishes, refusal, says, wishes
 
 # Anything a script may hold: a body, the text of an answer, or something that makes one of these from the request.
 Step = Body | str | Callable[[Body], Any]
@@ -96,11 +97,22 @@ class ModelServer:
         self.headers: list[dict[str, str]] = []
         self.violations: list[str] = []
         self._script: list[Step] = []
+        self._wishes: list[Step] = []
         self._rate_limited = False
 
     def say(self, *steps: Step) -> None:
         """Queue what the model "scripted" answers, one step per request."""
         self._script += steps
+
+    def wish(self, *steps: Step) -> None:
+        """Queue what the model "scripted" says when it is asked for wishes; without a step there are none."""
+        self._wishes += steps
+
+    def wish_gate(self, step: Step) -> Gate:
+        """As gate, for a step of `wish`."""
+        gate = Gate(step)
+        self.wish(gate)
+        return gate
 
     def gate(self, step: Step) -> Gate:
         """Queue a step that is answered only when the returned gate is released."""
@@ -116,19 +128,28 @@ class ModelServer:
         if wrong:
             self.violations.append(wrong)
             raise refusal(400, wrong)
-        step = self._shape(request["model"])(request)
+        step = self._shape(request)(request)
         return says(step) if isinstance(step, str) else step
 
-    def _shape(self, model: str) -> Shape:
+    def _shape(self, request: Body) -> Shape:
+        model = request["model"]
         if model == "429-then-ok":
             return self._limit_once
         if model != "scripted":
             if model not in SHAPES:
                 raise refusal(404, f"The model {model} does not exist.")
             return SHAPES[model]
+        return self._next_wish if asks_for_wishes(request) else self._next_step
+
+    def _next_wish(self, request: Body) -> Any:
+        with self._lock:
+            step = self._wishes.pop(0) if self._wishes else wishes()
+        return step(request) if callable(step) else step
+
+    def _next_step(self, request: Body) -> Any:
         with self._lock:
             step = self._script.pop(0) if self._script else "脚本到此为止。"
-        return step if callable(step) else lambda request: step
+        return step(request) if callable(step) else step
 
     def _limit_once(self, request: Body) -> Any:
         if not self._rate_limited:

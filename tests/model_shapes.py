@@ -42,6 +42,17 @@ def calls(*tool_calls: Any, content: Any = None, **message: Any) -> Body:
     return answer
 
 
+def wishes(**stated: Any) -> Body:
+    """Return the call that says what a customer wishes: fields of StatedWishes, none when there is nothing."""
+    return calls(call("StatedWishes", json.dumps(stated, ensure_ascii=False)))
+
+
+def asks_for_wishes(request: Body) -> bool:
+    """Say whether a request wants a customer's wishes, or a mended call of them, instead of an answer."""
+    names = {tool["function"]["name"] for tool in request.get("tools", ())}
+    return bool(names & {"StatedWishes", "PatchFunctionErrors"})
+
+
 def question_of(request: Body) -> str:
     """Return the customer's question: the last user message before any tool result."""
     question = ""

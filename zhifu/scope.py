@@ -19,7 +19,7 @@ class ActorKind(models.TextChoices):
 _STAFF = frozenset({"knowledge:query", "knowledge:reference:read", "conversation:read"})
 # One table: role -> what it may do.
 PERMISSIONS: dict[str, frozenset[str]] = {
-    "customer": frozenset({"knowledge:query", "knowledge:reference:read", "conversation:write"}),
+    "customer": frozenset({"knowledge:query", "knowledge:reference:read", "conversation:write", "memory:own"}),
     "store_key": frozenset({"customer:token"}),
     "operator": _STAFF | {"knowledge:write", "knowledge:publish", "conversation:reply"},
     "advisor": _STAFF | {"conversation:reply"},

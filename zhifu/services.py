@@ -3,7 +3,7 @@
 from django.contrib.auth import get_user_model
 from django.db import IntegrityError, transaction
 
-from zhifu import customer_tokens
+from zhifu import customer_tokens, customers
 from zhifu.audit import recorded
 from zhifu.errors import Conflict, Forbidden, Invalid, NotFound
 from zhifu.models import Customer, Member, Store, StoreKey, Tenant
@@ -22,13 +22,7 @@ def mint_customer_token(*, scope: Scope, store: Store, external_ref: str, displa
             raise NotFound
         if external_ref != external_ref.strip():
             raise Invalid("external_ref 前后不能有空格 / external_ref must have no blanks around it.")
-        with transaction.atomic():
-            customer, created = Customer.objects.get_or_create(
-                tenant_id=store.tenant_id, external_ref=external_ref, defaults={"display_name": display_name}
-            )
-            if not created and display_name and customer.display_name != display_name:
-                customer.display_name = display_name
-                customer.save(update_fields=["display_name"])
+        customer = customers.ensure(tenant_id=store.tenant_id, external_ref=external_ref, display_name=display_name)
         entry.object_id = str(customer.public_id)
         if not customer.is_active:
             raise Forbidden("该客户已停用 / This customer has been switched off.")

@@ -77,6 +77,7 @@ INSTALLED_APPS = [
     "zhifu",
     "config",
     "knowledge",
+    "memory",
     "agents",
     "conversations",
 ]
@@ -126,7 +127,8 @@ def _database() -> dict[str, Any]:
             "OPTIONS": {
                 "transaction_mode": "IMMEDIATE",
                 "timeout": 20,
-                "init_command": "PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL;",
+                # What is erased is overwritten: the content of memory lies in this file too.
+                "init_command": "PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL; PRAGMA secure_delete=ON;",
             },
         }
     database = dict(environ.Env.db_url_config(DATABASE_URL))
@@ -149,6 +151,8 @@ if DATABASES["default"]["ENGINE"].endswith("mysql"):
 
 # --- Redis: caches ---
 REDIS_URL = env.str("ZHIFU_REDIS_URL", default="")
+# Better a Redis of its own: one that evicts forgets what customers asked for.
+MEMORY_URL = env.str("ZHIFU_MEMORY_URL", default="") or REDIS_URL
 CACHES: dict[str, dict[str, Any]] = {
     "default": {"BACKEND": "django.core.cache.backends.locmem.LocMemCache"}
     if not REDIS_URL
@@ -163,7 +167,28 @@ CACHES: dict[str, dict[str, Any]] = {
             "SOCKET_CONNECT_TIMEOUT": 1,
             "SOCKET_TIMEOUT": 1,
         },
+    },
+    # The content of customers' memory, and nothing else; only memory/store.py uses it.
+    "memory": {
+        "BACKEND": "django.core.cache.backends.db.DatabaseCache",
+        "LOCATION": "memory_content",
+        # Never culled: content goes when it is erased or has expired.
+        "OPTIONS": {"MAX_ENTRIES": 1_000_000_000},
     }
+    if not MEMORY_URL
+    else {
+        "BACKEND": "django_redis.cache.RedisCache",
+        "LOCATION": MEMORY_URL,
+        # Of one installation alone: what none of its customers has is erased from under it.
+        "KEY_PREFIX": env.str("ZHIFU_MEMORY_PREFIX", default="zhifu-memory"),
+        "OPTIONS": {
+            "SERIALIZER": "django_redis.serializers.json.JSONSerializer",
+            # A store that does not answer must not look like one that holds nothing.
+            "IGNORE_EXCEPTIONS": False,
+            "SOCKET_CONNECT_TIMEOUT": 1,
+            "SOCKET_TIMEOUT": 1,
+        },
+    },
 }
 
 # --- Queues: rows are the truth, messages are hints ---
@@ -177,6 +202,9 @@ MAX_ATTEMPTS = 5
 TASK_QUEUES = {
     "knowledge.run_index_job": "index",
     "knowledge.remove_dead_builds": "maintenance",
+    "memory.run_extraction": "memory",
+    "memory.erase_pending": "maintenance",
+    "memory.scan_store": "memory",
     "conversations.run_turn": "agents",
     "zhifu.sweep": "maintenance",
 }
@@ -226,6 +254,11 @@ CHAT_API_KEY = env.str("ZHIFU_SECRET_CHAT", default="")
 CHAT_TIMEOUT_SECONDS = env.float("ZHIFU_CHAT_TIMEOUT_SECONDS", default=60.0)
 AGENT_MAX_STEPS = 6
 TOOL_DEADLINE_SECONDS = 8.0
+
+# --- Memory ---
+# Readable for a day less than the store keeps it: what MySQL says is readable is still there.
+MEMORY_READABLE = timedelta(days=29)
+MEMORY_STORED = timedelta(days=30)
 
 # --- API ---
 REST_FRAMEWORK = {

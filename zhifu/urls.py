@@ -20,6 +20,7 @@ urlpatterns = [
     path("openapi/v1/auth/token/refresh", TokenRefreshView.as_view(), name="token-refresh"),
     path("openapi/v1/stores/<uuid:store>/customer-tokens", api.CustomerTokens.as_view(), name="customer-tokens"),
     path("", include("knowledge.urls")),
+    path("", include("memory.urls")),
     path("", include("conversations.urls")),
     # The schema is public on purpose: it says how to ask, never what is stored.
     path(

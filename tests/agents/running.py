@@ -3,6 +3,7 @@
 from agents.loop import Answer, run_loop
 from agents.models import AgentRun
 from conversations.models import Conversation, Message, MessageRole
+from memory.communication import Communication
 from tests.factories import Shop
 
 
@@ -41,4 +42,4 @@ def take_over(run: AgentRun) -> AgentRun:
 
 
 def answer(shop: Shop, run: AgentRun) -> Answer:
-    return run_loop(run, shop.customer_scope, no_checks)
+    return run_loop(run, shop.customer_scope, Communication(), no_checks)

@@ -9,6 +9,7 @@ from agents import loop, markup
 from agents.loop import Answer, RunFailed
 from agents.models import AgentRun, InvocationStatus
 from config.models import UsageRecord, UsageStatus
+from memory.communication import Communication
 from tests import model_shapes
 from tests.agents.running import answer, no_checks, start_run, take_over
 from tests.factories import Shop
@@ -245,7 +246,9 @@ def test_checks_come_first_and_follow_each_model_call_and_tool(shop: Shop, model
     model_server.say(lambda request: calls(search(request)), quote)
     seen: list[tuple[int, int]] = []
     run = start_run(shop)
-    loop.run_loop(run, shop.customer_scope, lambda: seen.append((len(model_server.requests), len(run.messages))))
+    loop.run_loop(
+        run, shop.customer_scope, Communication(), lambda: seen.append((len(model_server.requests), len(run.messages)))
+    )
     assert seen == [(0, 1), (1, 1), (1, 3), (2, 3)]
 
 
@@ -261,7 +264,7 @@ def test_a_check_that_fails_after_the_model_throws_its_words_away_and_keeps_the_
             raise errors.Conflict("moved")
 
     with pytest.raises(errors.Conflict):
-        loop.run_loop(run, shop.customer_scope, moved)
+        loop.run_loop(run, shop.customer_scope, Communication(), moved)
     assert "永远" not in json.dumps(AgentRun.objects.get(pk=run.pk).messages, ensure_ascii=False)
     assert usage_of(run) == [UsageStatus.SETTLED]
 
@@ -271,6 +274,6 @@ def test_a_worker_that_lost_its_lease_writes_nothing(shop: Shop, model_server: M
     model_server.say(lambda request: calls(search(request)))
     run = start_run(shop)
     with faults.at("agents.after_model", lambda: take_over(run)), pytest.raises(errors.LeaseLost):
-        loop.run_loop(run, shop.customer_scope, no_checks)
+        loop.run_loop(run, shop.customer_scope, Communication(), no_checks)
     assert len(AgentRun.objects.get(pk=run.pk).messages) == 1
     assert run.invocations.count() == 0

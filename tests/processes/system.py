@@ -95,7 +95,7 @@ class System:
     def start_everything(self, **extra: str) -> None:
         self.start_broker()
         self.start_web(**extra)
-        for queue in ("index", "agents", "maintenance"):
+        for queue in ("index", "agents", "memory", "maintenance"):
             self.start_worker(queue, **extra)
         self.start_beat()
 

@@ -40,7 +40,7 @@ def test_everything_starts_with_milvus_redis_and_the_model_down(system: System, 
     assert requests.get(f"{system.url}/healthz", timeout=30).status_code == 200
     ready = requests.get(f"{system.url}/readyz", timeout=30)
     assert ready.status_code == 200
-    assert ready.json() == {"status": "ok", "degraded": ["broker", "cache", "milvus"]}
+    assert ready.json() == {"status": "ok", "degraded": ["broker", "cache", "memory", "milvus"]}
     story = Story(system, merchant)
     document = story.write()
     story.ask_to_publish(document)

@@ -34,6 +34,9 @@ BODIES: dict[tuple[str, str], Any] = {
     ("post", "/openapi/v1/stores/{store}/knowledge/search"): {"query": "键盘清洁"},
     ("post", "/openapi/v1/conversations/{conversation}/messages"): {"text": "键盘"},
     ("post", "/openapi/v1/runs/{run}/cancel"): None,
+    ("put", "/openapi/v1/memory/consent"): {"enabled": True, "expected_revision": 0},
+    ("patch", "/openapi/v1/memory"): {"language": "en", "expected_revision": 0},
+    ("post", "/openapi/v1/memory/clear"): {"expected_revision": 0},
 }
 
 

@@ -30,7 +30,7 @@ def test_alive_and_measured() -> None:
 
 @pytest.mark.django_db
 def test_everything_the_product_stands_on_is_asked() -> None:
-    assert set(probes.report()) == {"database", "cache", "broker", "milvus", "embedding"}
+    assert set(probes.report()) == {"database", "cache", "broker", "memory", "milvus", "embedding"}
 
 
 @pytest.mark.django_db
