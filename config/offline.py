@@ -2,7 +2,8 @@
 
 It reads what any model reads, the tools offered and their results, and nothing else of the product. Asked a
 question it searches; given passages it answers with the sentence that shares most with the question and the one
-after it, word for word, each followed by its marker; given nothing that fits, it says so.
+after it, word for word, each followed by its marker; given nothing that fits, it says so. Asked what a customer wishes
+for good, it calls the tool for that with what it understood.
 """
 
 import json
@@ -12,10 +13,11 @@ from dataclasses import dataclass
 from itertools import zip_longest
 from typing import Any
 
-from config import wording
+from config import offline_reading, offline_wishes, wording
 from config.model_reply import ModelReply, RawCall, estimate_reply, estimate_request
 
 _SEARCH = "search_knowledge"
+_WISHES = "StatedWishes"
 _LONGEST_QUERY = 2000
 # More than this share of the question must be in a passage, or it is about something else.
 _FITS_ABOVE = 0.5
@@ -81,11 +83,13 @@ class _Quote:
 
 
 def complete(messages: list[dict[str, Any]], tools: list[dict[str, Any]]) -> ModelReply:
-    """Return a call of the search tool, or the answer once there are results."""
+    """Return a call of the tool offered, or the answer once there are results of a search."""
     question, results = _read(messages)
-    if not results and any(tool["function"]["name"] == _SEARCH for tool in tools):
-        arguments = json.dumps({"query": question[:_LONGEST_QUERY]}, ensure_ascii=False)
-        reply = ModelReply(content="", tool_calls=[RawCall("", _SEARCH, arguments)])
+    offered = {tool["function"]["name"] for tool in tools}
+    if _WISHES in offered:
+        reply = _call(_WISHES, offline_wishes.stated(offline_reading.customer_text(question) or ""))
+    elif not results and _SEARCH in offered:
+        reply = _call(_SEARCH, {"query": question[:_LONGEST_QUERY]})
     else:
         reply = ModelReply(content=_answer(question, results))
     return ModelReply(
@@ -94,6 +98,10 @@ def complete(messages: list[dict[str, Any]], tools: list[dict[str, Any]]) -> Mod
         input_tokens=estimate_request(messages, tools),
         output_tokens=estimate_reply(reply),
     )
+
+
+def _call(tool: str, arguments: dict[str, str]) -> ModelReply:
+    return ModelReply(content="", tool_calls=[RawCall("", tool, json.dumps(arguments, ensure_ascii=False))])
 
 
 def _read(messages: list[dict[str, Any]]) -> tuple[str, list[dict[str, Any]]]:

@@ -1,0 +1,241 @@
+"""How the built-in model reads a message: which words are the customer's own, its sentences, clauses and values.
+
+Nothing here decides what is a wish; only what is said, of what, and what is refused.
+"""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+
+from config import offline_vocabulary
+
+_OPENING = re.compile(r"<session_([0-9a-f-]{36})>\n=+ Human Message =+\n\n")
+
+# Prompts, letters to everybody, code and markup: nothing in such a message is a wish of its sender.
+_FOREIGN_MESSAGE = re.compile(
+    r"\byou are an? |\bact as\b|system prompt|\bprompt\b|\binstructions?\b|\btemplate|\bas an ai\b|\bconfig|\bschema\b"
+    r"|dear (?:valued |all|customers?|users?|colleagues?|students?)|ignore (?:all|previous|the above)|terms (?:and|of)"
+    r"|你是一(?:个|名|位)|你现在是|系统提示|提示词|作为一(?:个|名|位)|扮演|忽略(?:以上|之前|所有|前面)|模板|模版|配置|指令|字段|参数设置"
+    r"|尊敬的|亲爱的(?:用户|客户|顾客|会员|同学)|各位|敬启|条例|规章|守则|公告|第[一二三四五六七八九十]+条"
+    r"|```|^\s{0,9}#{1,6}\s|[{}]|</?[a-z|]|^\s{0,9}\|",
+    re.MULTILINE,
+)
+# What is between quotation marks is quoted, unless it is only the name of a value.
+_QUOTED = re.compile(
+    r"“[^“”]*(?:”|\Z)|「[^「」]*(?:」|\Z)|『[^『』]*(?:』|\Z)|《[^《》]*(?:》|\Z)|‘[^‘’]*(?:’|\Z)|\"[^\"]*(?:\"|\Z)"
+    r"|`[^`]*(?:`|\Z)|(?<![^\s，。：:,(（])'[^'\n]*'(?!\w)"
+)
+_QUOTED_LINE = re.compile(r"^[ \t]{0,9}>.*", re.MULTILINE)
+_CLOSING = "”」』》’\"`'"
+# A colon introduces what somebody says, a document, or the value of a key; not in a time, an address or a smiley.
+_COLON = re.compile(r"[:：](?![)）(DPp/\d])")
+# Before these a colon introduces the customer's own words.
+_OWN_LEAD = re.compile(
+    r"(?:要求|请求|需求|愿望|希望|建议|你好|您好|注意|记住|记得|谢谢|另外|还有|补充|一句|一点|想说|说一[下声]|习惯|偏好|喜好|p\.?s\.?|requests?|preferences?"
+    r"|\bhi\b|hello|hey|please|remember|also|btw|thing|wish|team|there)\s*$"
+)
+# After these the rest of the message is not the customer's, not only the paragraph.
+_LONG_LEAD = re.compile(
+    r"翻译|译|说|讲|写|问|答|客服|用户|顾客|客户|例如|比如|如下|以下|下面|原文|全文|文案|内容|改写|润色|总结|校对|示例|例子|样例|记录|^我$"
+    r"|translat|says?\b|said|wrote|told|example|e\.?g\b|follow|below|text|rewrite|summar|proofread|paraphras|human|user"
+    r"|assistant|agent|customer|support|bot\b|\bq\b|\ba\b|^me$|transcript|\bai\b"
+)
+_LONGEST_LEAD = 40
+# With more of these it is a list, or a form that was filled in.
+_MOST_LEADS = 8
+# A sentence of more is a story.
+_MOST_CLAUSES = 50
+
+
+def customer_text(prompt: str) -> str | None:
+    """Return the customer's message out of an extraction prompt, exactly; None when it holds none."""
+    opening = _OPENING.search(prompt)
+    if opening is None:
+        return None
+    end = prompt.rfind(f"\n</session_{opening[1]}>")
+    return prompt[opening.end() : end] if end >= opening.end() else None
+
+
+def own_words(text: str) -> str:
+    """Return `text` in normal form with all that is quoted or pasted crossed out, character for character."""
+    if _FOREIGN_MESSAGE.search(offline_vocabulary.normal(text)):
+        return ""
+    crossed = _QUOTED.sub(lambda quote: _crossed(quote) if _is_speech(quote.group()) else _unmarked(quote), text)
+    crossed = _QUOTED_LINE.sub(_crossed, crossed)
+    return _without_introduced(offline_vocabulary.normal(crossed))
+
+
+def _is_speech(quote: str) -> bool:
+    inner = offline_vocabulary.normal(quote[1:-1])
+    named = [tags for _, _, tags in offline_vocabulary.words(inner)] if quote[-1] in _CLOSING else []
+    return len(named) != 1 or "ANSWER" in named[0] or not any("=" in tag for tag in named[0])
+
+
+def _crossed(found: re.Match[str]) -> str:
+    # Lines stay lines.
+    return re.sub(r"[^\n]", "x", found.group())
+
+
+def _unmarked(quote: re.Match[str]) -> str:
+    # The marks join what they part: a zero-width blank is no word and ends no clause.
+    return f"\u200b{quote.group()[1:-1]}\u200b"
+
+
+def _without_introduced(text: str) -> str:
+    position, leads = 0, 0
+    while (colon := _COLON.search(text, position)) is not None:
+        position, leads = colon.end(), leads + 1
+        lead = _lead_before(text, colon.start())
+        if leads <= _MOST_LEADS and _OWN_LEAD.search(lead):
+            continue
+        rest = text[position:]
+        paragraph = rest.find("\n\n") if rest.strip() else -1
+        is_long = _LONG_LEAD.search(lead) or rest.lstrip(" \t").startswith("\n")
+        end = len(text) if is_long or paragraph < 0 else position + paragraph
+        text = text[:position] + re.sub(r"[^\n]", "x", text[position:end]) + text[end:]
+        position = end
+    return text
+
+
+def _lead_before(text: str, end: int) -> str:
+    lead = text[max(0, end - _LONGEST_LEAD) : end]
+    return _SENTENCE_END.split(lead)[-1].strip()
+
+
+_SENTENCE_END = re.compile(r"[。！？!?；;\n]+|(?<!\.)\.(?=\s|\Z)|[~～]+(?=\s|\Z)")
+_CLAUSE_END = re.compile(
+    r"[，,…()（）\[\]【】—:：~～]+|\.{2,}|(?<=\s)-+(?=\s)|--+|(?<=[\u3400-\u9fff])[ \t\u3000]+(?=[\u3400-\u9fff])"
+    r"|但是|不过|所以|因为|因此|而且|然后|(?<!不)但|\bbut\b|\bbecause\b"
+    r"|\bso (?=please|reply|can|could|i\b|from|answer|write)"
+)
+# Words that say what an answer is about, or whose it is. Where all other words are known, nothing else is meant.
+_TOPICAL = frozenset({"THING", "IF", "THIRD", "QUESTION", "TRANSLATE", "HELP", "REPORT", "ONCE", "PAST"})
+
+
+@dataclass(frozen=True)
+class Word:
+    start: int
+    end: int
+    tags: frozenset[str]
+
+
+@dataclass(frozen=True)
+class Mention:
+    """A value that a clause names. `refusal`: the tags of what refuses it; `is_chosen`: it is wanted, and for answers
+    or contacts, not for a thing."""
+
+    field: str
+    value: str
+    refusal: frozenset[str]
+    is_chosen: bool
+    tags: frozenset[str]
+
+
+@dataclass(frozen=True)
+class Clause:
+    start: int
+    end: int
+    words: tuple[Word, ...]
+
+    @cached_property
+    def tags(self) -> frozenset[str]:
+        return frozenset().union(*(word.tags for word in self.words))
+
+    @cached_property
+    def unknown(self) -> int:
+        return sum(not word.tags for word in self.words)
+
+    @cached_property
+    def is_known(self) -> bool:
+        """Whether every word is known and none is a topic."""
+        return not self.unknown and not self.tags & _TOPICAL
+
+    @cached_property
+    def mentions(self) -> tuple[Mention, ...]:
+        return tuple(_mentions(self))
+
+    def follows(self, first: str, *then: str) -> bool:
+        """Say whether a word of `first` is directly followed by one with a tag of `then`."""
+        pairs = zip(self.words, self.words[1:], strict=False)
+        return any(first in one.tags and not other.tags.isdisjoint(then) for one, other in pairs)
+
+
+@dataclass(frozen=True)
+class Sentence:
+    clauses: tuple[Clause, ...]
+    has_question_mark: bool
+
+    @cached_property
+    def tags(self) -> frozenset[str]:
+        return frozenset().union(*(clause.tags for clause in self.clauses))
+
+    @cached_property
+    def is_question(self) -> bool:
+        return self.has_question_mark or "ASKING" in self.tags
+
+    @cached_property
+    def is_known(self) -> bool:
+        return all(clause.is_known for clause in self.clauses)
+
+    @cached_property
+    def mentions(self) -> tuple[Mention, ...]:
+        return tuple(mention for clause in self.clauses for mention in clause.mentions)
+
+
+def sentences(text: str) -> list[Sentence]:
+    found, start = [], 0
+    for mark in [*_SENTENCE_END.finditer(text), None]:
+        stop, end = mark.span() if mark else (len(text), len(text))
+        clauses = tuple(_clauses(text, start, stop))
+        if 0 < len(clauses) <= _MOST_CLAUSES:
+            found.append(Sentence(clauses, bool(mark) and any(sign in "?？" for sign in text[stop:end])))
+        start = end
+    return found
+
+
+def _clauses(text: str, start: int, stop: int) -> Iterator[Clause]:
+    for mark in [*_CLAUSE_END.finditer(text, start, stop), None]:
+        end = mark.start() if mark else stop
+        words = tuple(Word(start + a, start + b, tags) for a, b, tags in offline_vocabulary.words(text[start:end]))
+        if words:
+            yield Clause(words[0].start, words[-1].end, words)
+        start = mark.end() if mark else stop
+
+
+def _mentions(clause: Clause) -> Iterator[Mention]:
+    refusing = {"NOT", "NEEDNOT", "TOO"} | ({"OVER"} if "PREFER" in clause.tags else set())
+    refusal: frozenset[str] = frozenset()
+    for index, word in enumerate(clause.words):
+        values = [tag.split("=") for tag in word.tags if "=" in tag and not tag.startswith("TOPIC")]
+        if word.tags & refusing:
+            refusal |= word.tags
+        elif "LONG" in word.tags:
+            if refusal & {"NOT", "NEEDNOT"}:
+                yield Mention("response_style", "concise", frozenset(), True, word.tags | {"MANNER"})
+            refusal = frozenset()
+        elif values:
+            is_chosen = not refusal and not _is_of_a_thing(clause, index)
+            yield from (Mention(field, value, refusal, is_chosen, word.tags) for field, value in values)
+            refusal = frozenset()
+        elif "ASK" in word.tags:
+            refusal = frozenset()
+
+
+def _is_of_a_thing(clause: Clause, index: int) -> bool:
+    """Say whether the value is another noun's: an English manual, a short sleeve; or one of several."""
+    following = [word for word in clause.words[index + 1 : index + 3] if "OF" not in word.tags]
+    if following and (not following[0].tags or "THING" in following[0].tags):
+        return True
+    return _is_linked(clause.words[index : index + 3]) or _is_linked(clause.words[max(0, index - 2) : index + 1])
+
+
+def _is_linked(words: tuple[Word, ...]) -> bool:
+    """Say whether these are two values of one field with an `or` between them, or the second half of such."""
+    if len(words) == 2:
+        return "OR" in words[0].tags
+    return len(words) == 3 and "LINK" in words[1].tags and _fields_of(words[0]) == _fields_of(words[2]) != set()
+
+
+def _fields_of(word: Word) -> set[str]:
+    return {tag.split("=")[0] for tag in word.tags if "=" in tag}

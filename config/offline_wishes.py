@@ -1,0 +1,316 @@
+"""How the built-in model understands what a customer wishes for good: how to be answered, and where to be contacted.
+
+A value counts when a clause asks for it lastingly (`from now on`), or plainly and about nothing else: every word of
+it is known, none is a topic. Whatever could be somebody else's wish, or one for a single answer, is left alone: when in
+doubt, nothing.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+
+from config.offline_reading import Clause, Mention, Sentence, own_words, sentences
+
+FIELDS = ("response_style", "language", "contact_channel")
+WITHDRAWN = "withdrawn"
+
+# Clauses about something else, and sentences about somebody else or a case that is only imagined.
+_OFF_CLAUSE = frozenset({"QUESTION", "TRANSLATE", "EITHER"})
+_OFF_SENTENCE = frozenset({"IF", "THIRD", "REPORT"})
+_FORCE = frozenset({"ASK", "WANT", "CAN", "LIKE", "PREFER"})
+_LASTING = frozenset({"FUTURE", "HABIT", "PREFER", "WHENEVER"})
+_CONTACTING = frozenset({"CONTACT", "SEND"})
+# A lasting wish may mention what it is about; with more than this it is a story.
+_MOST_UNKNOWN = 12
+_LONGEST_EVIDENCE = 160
+
+
+@dataclass(frozen=True)
+class _Said:
+    """`value` is WITHDRAWN for a wish taken back; `of` is then the value it had, or None when that was not said."""
+
+    value: str
+    evidence: str
+    of: str | None = None
+
+
+@dataclass(frozen=True)
+class _Message:
+    text: str
+    sentences: tuple[Sentence, ...]
+
+    @cached_property
+    def tags(self) -> frozenset[str]:
+        return frozenset().union(*(sentence.tags for sentence in self.sentences))
+
+    @cached_property
+    def questions(self) -> int:
+        return sum(sentence.is_question for sentence in self.sentences)
+
+    def asks_beside(self, sentence: Sentence) -> bool:
+        """Say whether another sentence is a question: what stands beside it may be meant for its answer."""
+        return self.questions > sentence.is_question
+
+
+@dataclass(frozen=True)
+class _Place:
+    """A clause and what stands around it."""
+
+    message: _Message
+    sentence: Sentence
+    clause: Clause
+    is_after_others: bool
+
+    @property
+    def tags(self) -> frozenset[str]:
+        return self.clause.tags
+
+    @property
+    def around(self) -> frozenset[str]:
+        return self.sentence.tags
+
+    @property
+    def is_to_me(self) -> bool:
+        """Whether what is asked for is to be done to the customer: `reply to me`, `跟我说`."""
+        return "TO" in self.tags or "GENERAL" in self.tags or self.clause.follows("ANSWER", "ME") or self._is_done_to_me
+
+    @property
+    def _is_done_to_me(self) -> bool:
+        return any({"ANSWER", "ME"} <= word.tags or {"CONTACT", "ME"} <= word.tags for word in self.clause.words)
+
+
+def stated(text: str) -> dict[str, str]:
+    """Return field -> value and `<field>_evidence` -> the words of `text` that say so, for each lasting wish."""
+    message = _Message(text, tuple(sentences(own_words(text))))
+    said: dict[str, _Said] = {}
+    previous: Sentence | None = None
+    for sentence in message.sentences:
+        is_after_others = previous is not None and "THIRD" in previous.tags
+        for clause in sentence.clauses:
+            _take(_Place(message, sentence, clause, is_after_others), said)
+        previous = sentence
+    known = {field: said[field] for field in FIELDS if field in said}
+    return {
+        name: text
+        for field, found in known.items()
+        for name, text in ((field, found.value), (f"{field}_evidence", found.evidence))
+    }
+
+
+def _take(place: _Place, said: dict[str, _Said]) -> None:
+    """Add what the clause says to `said`, over what was said before."""
+    if _is_off(place):
+        return
+    for field in FIELDS:
+        withdrawn = _withdrawn(place, field)
+        wish = None if withdrawn else _wished(place, field, field in said)
+        if wish:
+            said[field] = _Said(wish.value, _evidence(place))
+        elif withdrawn and not _keeps(said.get(field), withdrawn):
+            said[field] = withdrawn
+
+
+def _keeps(earlier: _Said | None, withdrawn: _Said) -> bool:
+    """Say whether a wish of the same message stands although another value is taken back."""
+    return earlier is not None and withdrawn.of is not None and earlier.value not in (withdrawn.of, WITHDRAWN)
+
+
+# What rules out a clause, whatever it says.
+
+
+def _is_off(place: _Place) -> bool:
+    return bool(
+        place.tags & _OFF_CLAUSE
+        or place.around & _OFF_SENTENCE
+        or _is_for_once(place)
+        or _is_told(place)
+        or (place.is_after_others and not place.around & {"ME", "I", "MY"})
+        or (place.sentence.is_question and not _is_polite_request(place))
+    )
+
+
+def _is_for_once(place: _Place) -> bool:
+    return any("ONCE" in word.tags and "SOFT" not in word.tags for word in place.clause.words)
+
+
+def _is_told(place: _Place) -> bool:
+    """Say whether the clause tells what was, will be, or what the customer does: it asks for nothing."""
+    has_force = bool(place.tags & _FORCE)
+    if "WILL" in place.tags and not has_force:
+        return True
+    if "PAST" in place.tags and "CANCEL" not in place.around:
+        return True
+    if place.tags & {"HABIT", "WEAK"} and "YOU" in place.tags and not place.around & _FORCE:
+        return True
+    return _is_agent(place.clause)
+
+
+def _is_agent(clause: Clause) -> bool:
+    """Say whether the customer is who answers or writes: `我会用英文回复`, `I always reply in English`."""
+    subject, before = False, frozenset[str]()
+    for word in clause.words:
+        is_object = bool((word.tags | before) & {"TO", "ANSWER", "CONTACT", "SEND"})
+        before = word.tags
+        if word.tags & {"I", "ME"} and not is_object and "PREFER" not in word.tags:
+            subject = True
+        elif subject and word.tags & {"USE", "ANSWER", "SEND"} and not word.tags & {"ME", "SHARED"}:
+            return True
+        elif not word.tags & {"FUTURE", "HABIT", "WEAK", "WILL", "CAN", "FILL"}:
+            subject = False
+    return False
+
+
+def _is_polite_request(place: _Place) -> bool:
+    """Say whether a question asks for something lasting, not only whether it is possible."""
+    around = place.around
+    if "TAG" in around and not around & {"YOU"}:
+        return True
+    general = "GENERAL" in around and {"CAN", "ASK"} <= around
+    lasting = bool(around & {"FUTURE", "HABIT"} and around & {"CAN", "TAG"})
+    return general or lasting or {"FUTURE", "ASK"} <= around
+
+
+# What is wished for.
+
+
+def _wished(place: _Place, field: str, is_spoken_of: bool) -> Mention | None:
+    """Return the value of `field` that the clause asks for, the last one it names."""
+    chosen = [mention for mention in place.clause.mentions if mention.field == field and mention.is_chosen]
+    if not chosen:
+        return None
+    mention = chosen[-1]
+    if _is_lasting(place, field):
+        return mention if _LASTING_FORM[field](place, mention) else None
+    if is_spoken_of and place.clause.is_known:
+        return mention
+    return mention if _is_plain(place) and _PLAIN_FORM[field](place, mention) else None
+
+
+def _is_lasting(place: _Place, field: str) -> bool:
+    if "FUTURE" in place.around and ("FUTURE" in place.tags or "ONCE" not in place.around):
+        return True
+    if place.tags & {"PREFER", "LIKE"}:
+        return bool(place.around & {"ME", "I", "MY"}) and place.clause.is_known
+    if field == "contact_channel" and "WHENEVER" in place.around:
+        return True
+    return bool(place.around & {"HABIT", "WEAK"}) and "ONCE" not in place.around and _has_force(place)
+
+
+def _has_force(place: _Place) -> bool:
+    """Say whether a habit is asked for. `You always …` and `每次都…` only tell; `Always …` asks."""
+    if place.around & _FORCE:
+        return True
+    first = place.sentence.clauses[0].words[0]
+    return "HABIT" in first.tags and place.message.text[first.start].isascii()
+
+
+def _lasting_language(place: _Place, mention: Mention) -> bool:
+    if "ANSWER" in place.around:
+        return _is_about_answers(place) and bool(place.tags & {"USE", "ANSWER", "ASK"} or place.clause.is_known)
+    return place.clause.is_known and "WRITE" not in place.tags and bool(place.tags & {"USE", "ASK", "PREFER"})
+
+
+def _lasting_style(place: _Place, mention: Mention) -> bool:
+    if "LOOSE" in mention.tags and not place.tags & {"DEGREE", "ASK"}:
+        return False
+    if "ANSWER" in place.around:
+        return _is_about_answers(place)
+    return place.clause.is_known and "LIKE" not in place.tags
+
+
+def _lasting_channel(place: _Place, mention: Mention) -> bool:
+    if place.clause.follows("CONTACT", "YOU") or place.clause.follows("SEND", "YOU"):
+        return False
+    if place.around & _CONTACTING:
+        return place.clause.unknown <= _MOST_UNKNOWN and ("THING" not in place.tags or place.is_to_me)
+    if not place.clause.is_known:
+        return False
+    answered_there = "ANSWER" in place.tags and place.is_to_me
+    return "PREFER" in place.tags or answered_there
+
+
+def _is_about_answers(place: _Place) -> bool:
+    return place.clause.unknown <= _MOST_UNKNOWN and ("THING" not in place.tags or place.is_to_me)
+
+
+# A plain imperative, which says nothing of how long.
+
+
+def _is_plain(place: _Place) -> bool:
+    """Say whether the clause asks for nothing but the manner, and nothing around it limits that."""
+    if not place.clause.is_known or place.message.tags & {"ONCE", "TRANSLATE", "HELP"}:
+        return False
+    return place.is_to_me or (place.sentence.is_known and not place.message.asks_beside(place.sentence))
+
+
+def _plain_language(place: _Place, mention: Mention) -> bool:
+    return bool(place.tags & {"ANSWER", "USE"}) and "WRITE" not in place.tags
+
+
+def _plain_style(place: _Place, mention: Mention) -> bool:
+    if place.message.asks_beside(place.sentence) or place.clause.follows("GIVE", f"response_style={mention.value}"):
+        return False
+    if "LOOSE" in mention.tags and "DEGREE" not in place.tags:
+        return False
+    return bool(mention.tags & {"MANNER"} or place.tags & {"DEGREE", "MANNER"} or place.is_to_me)
+
+
+def _plain_channel(place: _Place, mention: Mention) -> bool:
+    if place.clause.follows("CONTACT", "YOU") or not place.tags & {"ME", "TO", "ASK"}:
+        return False
+    refused = any(other.refusal for other in place.sentence.mentions)
+    return "CONTACT" in place.tags or (refused and "SEND" in place.tags)
+
+
+_LASTING_FORM = {
+    "response_style": _lasting_style,
+    "language": _lasting_language,
+    "contact_channel": _lasting_channel,
+}
+_PLAIN_FORM = {"response_style": _plain_style, "language": _plain_language, "contact_channel": _plain_channel}
+
+
+# What is taken back.
+
+
+def _withdrawn(place: _Place, field: str) -> _Said | None:
+    if "THING" in place.around:
+        return None
+    for mention in place.clause.mentions:
+        if mention.field == field and not mention.is_chosen and _is_ended(place, mention):
+            return _Said(WITHDRAWN, _evidence(place), of=mention.value)
+    if "CANCEL" in place.tags and place.around & {"EARLIER", "ANSWER"}:
+        return _cancelled(place, field)
+    return None
+
+
+def _is_ended(place: _Place, mention: Mention) -> bool:
+    """Say whether a refused value is one that was asked for before: `no longer`, `不用再…了`."""
+    ended = "ENDED" in place.tags
+    if mention.field == "contact_channel":
+        return "NEEDNOT" in mention.refusal and ended and "CONTACT" in place.tags
+    if mention.field == "response_style":
+        return ended and bool(mention.refusal & {"NOT", "NEEDNOT"}) and bool(place.tags & {"SO", "ANSWER", "TOO"})
+    return bool(mention.refusal & {"NOT", "NEEDNOT"}) and (ended or {"FUTURE", "NEEDNOT"} <= place.tags)
+
+
+def _cancelled(place: _Place, field: str) -> _Said | None:
+    """Return the wish that a `forget what I said` speaks of, in its own clause or before it."""
+    before = [clause for clause in place.sentence.clauses if clause.start <= place.clause.start]
+    named = [mention.value for clause in before for mention in clause.mentions if mention.field == field]
+    if named:
+        return _Said(WITHDRAWN, _evidence(place), of=named[-1])
+    is_topic = any(f"TOPIC={field}" in clause.tags for clause in before)
+    return _Said(WITHDRAWN, _evidence(place)) if is_topic else None
+
+
+def _evidence(place: _Place) -> str:
+    """Return the clause, from where its sentence began to speak of this, when that is short enough."""
+    cues = _LASTING | {"ANSWER", "CONTACT", "EARLIER"}
+    start = next(clause.start for clause in _up_to(place) if clause.tags & cues or clause is place.clause)
+    end = place.clause.end
+    return place.message.text[start if end - start <= _LONGEST_EVIDENCE else place.clause.start : end]
+
+
+def _up_to(place: _Place) -> Iterator[Clause]:
+    return (clause for clause in place.sentence.clauses if clause.start <= place.clause.start)
