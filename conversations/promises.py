@@ -1,22 +1,21 @@
 """The promises as queries: each check yields what contradicts it, nothing when it is kept.
 
-P1 no stale answer, P2 no leak, P4 nothing lost and nothing twice, P6 what was spent is recorded, P7 MySQL is
-the truth and Milvus agrees with it. They only read. A busy system may be checked: what is read later is never
-expected to be as old as what was read before it.
+P1 no stale answer, P2 no leak, P3 consent is the switch (`memory_promises`), P4 nothing lost and nothing twice, P6 what
+was spent is recorded, P7 MySQL is the truth and Milvus agrees with it. They only read. A busy system may be checked:
+what is read later is never expected to be as old as what was read before it.
 """
 
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator
 from datetime import timedelta
 from typing import Any
 
-from django.conf import settings
 from django.db.models import Count, Exists, F, OuterRef, Q, QuerySet, Subquery
 
 from agents.models import AgentRun
 from config.models import UsagePurpose, UsageRecord, UsageStatus
-from conversations import history
+from conversations import history, memory_promises
 from conversations.models import Conversation, Message, MessageRole, MessageSource
+from conversations.violations import Check, Violation, batches, grace, rows_that
 from knowledge import vectors
 from knowledge.models import (
     Audience,
@@ -27,51 +26,19 @@ from knowledge.models import (
     KnowledgeDocument,
     VersionStatus,
 )
+from memory.models import MemoryJob
 from zhifu.jobs import OPEN_STATUSES, JobStatus, LeasedJob, job_models
 from zhifu.models import Member, StoreKey
 from zhifu.transactions import database_now
 
-_BATCH = 500
 # A commit looks at validity and then reads the clock for `committed_at`; a busy machine may pause in between.
 _MOMENT = timedelta(seconds=5)
-
-
-@dataclass(frozen=True)
-class Violation:
-    what: str
-    row: str
-
-
-@dataclass(frozen=True)
-class Check:
-    promise: str
-    question: str
-    find: Callable[[], Iterator[Violation]]
-
-
-def _grace() -> timedelta:
-    """How long something may be under way before it counts as lost: the sweeper gives up a model call after two
-    leases, and a few rounds of it may be late."""
-    return timedelta(seconds=2 * settings.LEASE_SECONDS + 4 * settings.SWEEP_SECONDS)
-
-
-def _rows(what: str, rows: QuerySet[Any, Any]) -> Iterator[Violation]:
-    for pk in rows.order_by("pk").values_list("pk", flat=True).iterator(chunk_size=_BATCH):
-        yield Violation(what, f"{rows.model._meta.label} {pk}")
-
-
-def _batches(rows: QuerySet[Any, Any]) -> Iterator[list[Any]]:
-    """Yield the rows in lists, each by a query of its own: no driver then holds a whole table, no reader a lock."""
-    batch = list(rows.order_by("pk")[:_BATCH])
-    while batch:
-        yield batch
-        batch = list(rows.filter(pk__gt=batch[-1].pk).order_by("pk")[:_BATCH])
 
 
 # --- P1 ---
 def answers_from_what_was_not_live() -> Iterator[Violation]:
     """Every passage cited or shown by a committed answer was live and valid when it was committed."""
-    for runs in _batches(AgentRun.objects.filter(status=JobStatus.COMPLETED).select_related("answer")):
+    for runs in batches(AgentRun.objects.filter(status=JobStatus.COMPLETED).select_related("answer")):
         yield from _not_live_in(runs)
 
 
@@ -114,19 +81,19 @@ def _was_live(version: DocumentVersion, answer: Message) -> bool:
 def live_pointers_that_contradict_their_version() -> Iterator[Violation]:
     """What a document points to is there, PUBLISHED and not ended; nothing else of it is."""
     pointed = DocumentVersion.objects.filter(document=OuterRef("pk"), version=OuterRef("live_version"))
-    yield from _rows(
+    yield from rows_that(
         "points to a version that is not there",
         KnowledgeDocument.objects.filter(~Exists(pointed), live_version__isnull=False),
     )
     live = DocumentVersion.objects.filter(document__live_version=F("version"))
-    yield from _rows(
+    yield from rows_that(
         "is pointed to as live and is not PUBLISHED and running",
         live.exclude(status=VersionStatus.PUBLISHED, live_from__isnull=False, live_until=None),
     )
     others = DocumentVersion.objects.exclude(document__live_version=F("version")) | DocumentVersion.objects.filter(
         document__live_version=None
     )
-    yield from _rows("is PUBLISHED and nothing points to it", others.filter(status=VersionStatus.PUBLISHED))
+    yield from rows_that("is PUBLISHED and nothing points to it", others.filter(status=VersionStatus.PUBLISHED))
 
 
 # --- P2 ---
@@ -169,7 +136,7 @@ def rows_that_cross_tenants() -> Iterator[Violation]:
         ("usage of another tenant's run", _usage_of_runs().exclude(run_tenant=F("tenant_id"))),
     ]
     for what, rows in crossing:
-        yield from _rows(what, rows)
+        yield from rows_that(what, rows)
 
 
 def _usage_of_runs() -> QuerySet[Any, Any]:
@@ -182,7 +149,7 @@ def _usage_of_runs() -> QuerySet[Any, Any]:
 
 def passages_shown_to_others() -> Iterator[Violation]:
     """No run was shown a passage of another store, or one that is for staff."""
-    for runs in _batches(AgentRun.objects.all()):
+    for runs in batches(AgentRun.objects.all()):
         shown = [(run, *key) for run in runs for key in _shown_versions(run)]
         versions = _versions_of(document for _run, document, _version in shown)
         for run, document, version in shown:
@@ -199,58 +166,58 @@ def jobs_that_do_not_settle() -> Iterator[Violation]:
     long as the sweeper knows of it."""
     for model in job_models():
         rows, now = model._base_manager, database_now()
-        before = now - _grace()
+        before = now - grace()
         dead = Q(status=JobStatus.RUNNING) & (Q(lease_until=None) | Q(lease_until__lt=before))
-        yield from _rows("was left by its worker and nobody takes it", rows.filter(dead))
+        yield from rows_that("was left by its worker and nobody takes it", rows.filter(dead))
         waiting = rows.filter(status=JobStatus.QUEUED, run_after__lt=before)
         if rows.filter(Q(started_at__gte=before) | Q(status=JobStatus.RUNNING, lease_until__gte=now)).exists():
             waiting = waiting.filter(Q(hinted_at=None) | Q(hinted_at__lt=before))
-        yield from _rows("waits and nobody takes it", waiting)
-        yield from _rows("failed without saying why", rows.filter(status=JobStatus.FAILED, error_code=""))
+        yield from rows_that("waits and nobody takes it", waiting)
+        yield from rows_that("failed without saying why", rows.filter(status=JobStatus.FAILED, error_code=""))
 
 
 def open_markers_that_contradict_their_job() -> Iterator[Violation]:
-    """The unique column that allows one open job is set exactly while the job is open, to what the job is about."""
-    triples: list[tuple[type[LeasedJob], str, str]] = [
-        (IndexJob, "open_document", "document_id"),
-        (AgentRun, "active_conversation", "conversation_id"),
+    """The unique column that allows one job is set exactly while it is open (of memory: runs), to what it is about."""
+    marked: list[tuple[type[LeasedJob], str, str, Q]] = [
+        (IndexJob, "open_document", "document_id", Q(status__in=OPEN_STATUSES)),
+        (AgentRun, "active_conversation", "conversation_id", Q(status__in=OPEN_STATUSES)),
+        (MemoryJob, "running_customer", "customer_id", Q(status=JobStatus.RUNNING)),
     ]
-    for model, marker, subject in triples:
-        is_open = Q(status__in=OPEN_STATUSES)
+    for model, marker, subject, is_open in marked:
         is_marked = Q(**{f"{marker}__isnull": False})
         rows = model._base_manager.filter((is_open & ~is_marked) | (~is_open & is_marked))
-        yield from _rows(f"is open and not marked by {marker}, or the reverse", rows)
+        yield from rows_that(f"is open and not marked by {marker}, or the reverse", rows)
         others = model._base_manager.filter(is_marked).exclude(**{f"{marker}_id": F(subject)})
-        yield from _rows(f"has the {marker} of another", others)
+        yield from rows_that(f"has the {marker} of another", others)
 
 
 def messages_without_outcome() -> Iterator[Violation]:
     """Every customer message has a run, or waits behind an open one; none has two answers, and none is missing."""
     asked = Message.objects.filter(role=MessageRole.CUSTOMER)
-    lost = asked.filter(runs=None, committed_at__lt=database_now() - _grace()).exclude(
+    lost = asked.filter(runs=None, committed_at__lt=database_now() - grace()).exclude(
         conversation__active_run__isnull=False
     )
-    yield from _rows("has no run and none is under way", lost)
-    yield from _rows("waits for a run and has one", asked.filter(runs__isnull=False, waiting_since__isnull=False))
+    yield from rows_that("has no run and none is under way", lost)
+    yield from rows_that("waits for a run and has one", asked.filter(runs__isnull=False, waiting_since__isnull=False))
     twice = asked.annotate(answers=Count("runs__answer")).filter(answers__gt=1)
-    yield from _rows("has more than one answer", twice)
-    yield from _rows("is an answer of no run", Message.objects.filter(role=MessageRole.ASSISTANT, answered_by=None))
+    yield from rows_that("has more than one answer", twice)
+    yield from rows_that("is an answer of no run", Message.objects.filter(role=MessageRole.ASSISTANT, answered_by=None))
     swapped = AgentRun.objects.exclude(trigger__role=MessageRole.CUSTOMER) | AgentRun.objects.filter(
         answer__role=MessageRole.CUSTOMER
     )
-    yield from _rows("answers no customer, or with a customer's words", swapped)
+    yield from rows_that("answers no customer, or with a customer's words", swapped)
     unanswered = AgentRun.objects.filter(status=JobStatus.COMPLETED, answer=None)
-    yield from _rows("is completed without an answer", unanswered)
+    yield from rows_that("is completed without an answer", unanswered)
     unfinished = AgentRun.objects.filter(answer__isnull=False).exclude(status=JobStatus.COMPLETED)
-    yield from _rows("has an answer and is not completed", unfinished)
+    yield from rows_that("has an answer and is not completed", unfinished)
     numbered = Conversation.objects.annotate(said=Count("messages")).exclude(said=F("message_sequence"))
-    yield from _rows("has given numbers to more or fewer messages than it has", numbered)
+    yield from rows_that("has given numbers to more or fewer messages than it has", numbered)
 
 
 # --- P6 ---
 def model_calls_without_usage() -> Iterator[Violation]:
     """Each model reply kept in a run has its usage record, and none stays open."""
-    for runs in _batches(AgentRun.objects.only("messages")):
+    for runs in batches(AgentRun.objects.only("messages")):
         # Counted after the replies were read: a call is on record before its reply is.
         usage = UsageRecord.objects.filter(purpose=UsagePurpose.ANSWER, subject_id__in=[run.pk for run in runs])
         counts: dict[int, int] = dict(usage.order_by().values_list("subject_id").annotate(calls=Count("id")))
@@ -258,8 +225,8 @@ def model_calls_without_usage() -> Iterator[Violation]:
             replies, recorded = _replies_of(run), counts.get(run.pk, 0)
             if replies > recorded:
                 yield Violation(f"{replies} model replies, {recorded} usage records", f"AgentRun {run.pk}")
-    stale = UsageRecord.objects.filter(status=UsageStatus.OPEN, created_at__lt=database_now() - _grace())
-    yield from _rows("was never settled", stale)
+    stale = UsageRecord.objects.filter(status=UsageStatus.OPEN, created_at__lt=database_now() - grace())
+    yield from rows_that("was never settled", stale)
 
 
 def _replies_of(run: AgentRun) -> int:
@@ -277,7 +244,7 @@ def _replies_of(run: AgentRun) -> int:
 def live_versions_missing_in_the_index() -> Iterator[Violation]:
     """Every live version is complete in the active target, by record and by count of its vectors."""
     live = DocumentVersion.objects.filter(document__live_version=F("version")).select_related("document")
-    for versions in _batches(live.defer("source_text").annotate(size=Count("chunks"))):
+    for versions in batches(live.defer("source_text").annotate(size=Count("chunks"))):
         for version in versions:
             missing = _missing_in_index(version)
             # What went out of force while it was looked for may be gone.
@@ -311,6 +278,7 @@ CHECKS = (
     Check("P1", "live pointers and versions agree", live_pointers_that_contradict_their_version),
     Check("P2", "no row points into another tenant or store", rows_that_cross_tenants),
     Check("P2", "no passage was shown to whom it is not for", passages_shown_to_others),
+    *memory_promises.CHECKS,
     Check("P4", "every job settles", jobs_that_do_not_settle),
     Check("P4", "one open job where one is allowed", open_markers_that_contradict_their_job),
     Check("P4", "one answer or one visible failure per message", messages_without_outcome),

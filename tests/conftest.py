@@ -3,10 +3,17 @@
 from collections.abc import Iterator
 
 import pytest
+from django.core.cache import caches
 from pytest_django.fixtures import Settings
 
 from tests.factories import Shop, make_shop
 from tests.model_server import ModelServer
+
+
+@pytest.fixture(autouse=True)
+def empty_memory_store() -> None:
+    """Rows are rolled back after each test, what was stored for them is not: nothing of an earlier test is left."""
+    caches["memory"].clear()
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""`manage.py check_promises`: the promises as queries over the database and Milvus; exit 1 on any violation."""
+"""`manage.py check_promises`: the promises as queries over database, memory store and Milvus; exit 1 on a violation."""
 
 from argparse import ArgumentParser
 from itertools import islice
@@ -7,11 +7,12 @@ from typing import Any
 from django.core.management import BaseCommand, CommandError
 
 from conversations import promises
+from conversations.violations import Check
 from zhifu.errors import Failure
 
 
 class Command(BaseCommand):
-    help = "Check the promises P1, P2, P4, P6 and P7 on what is stored; exit 1 when one is broken."
+    help = "Check the promises P1 to P4, P6 and P7 on what is stored; exit 1 when one is broken."
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("--show", type=int, default=10, help="violations to print per check (10)")
@@ -22,7 +23,7 @@ class Command(BaseCommand):
             raise CommandError(f"Broken: {', '.join(sorted(set(broken)))}.", returncode=1)
         self.stdout.write("All promises are kept.")
 
-    def _is_kept(self, check: promises.Check, show: int) -> bool:
+    def _is_kept(self, check: Check, show: int) -> bool:
         try:
             violations = check.find()
             first = list(islice(violations, show))
@@ -37,6 +38,6 @@ class Command(BaseCommand):
             self.stdout.write(f"      and {more} more (--show)")
         return not first
 
-    def _say(self, check: promises.Check, verdict: str) -> None:
+    def _say(self, check: Check, verdict: str) -> None:
         self.stdout.write(f"{check.promise}  {check.question:<55} {verdict}")
         self.stdout.flush()
