@@ -32,7 +32,7 @@ _CLOSING = "”」』》’\"`'"
 _COLON = re.compile(r"[:：](?![)）(DPp/\d])")
 # Before these a colon introduces the customer's own words.
 _OWN_LEAD = re.compile(
-    r"(?:要求|请求|需求|愿望|希望|建议|你好|您好|注意|记住|记得|谢谢|另外|还有|补充|一句|一点|想说|说一[下声]|习惯|偏好|喜好|p\.?s\.?|requests?|preferences?"
+    r"(?:要求|请求|需求|愿望|希望|建议|你好|您好|注意|记住|记得|谢谢|另外|还有|补充|一句|一点|想说|说一[下声]|习惯|偏好|喜好|p\.?s\.?|requests?|(?:preferences?|wishes)[^:]*"
     r"|\bhi\b|hello|hey|please|remember|also|btw|thing|wish|team|there)\s*$"
 )
 # After these the rest of the message is not the customer's, not only the paragraph.
@@ -103,7 +103,7 @@ def _lead_before(text: str, end: int) -> str:
     return _SENTENCE_END.split(lead)[-1].strip()
 
 
-_SENTENCE_END = re.compile(r"[。！？!?；;\n]+|(?<!\.)\.(?=\s|\Z)|[~～]+(?=\s|\Z)")
+_SENTENCE_END = re.compile(r"[。！？!?；;\n]+|(?<!\.)\.(?=\s|\Z)|[~～]+(?=\s|\Z)|[\u2600-\u27bf\U0001f300-\U0001faff]+")
 _CLAUSE_END = re.compile(
     r"[，,…()（）\[\]【】—:：~～]+|\.{2,}|(?<=\s)-+(?=\s)|--+|(?<=[\u3400-\u9fff])[ \t\u3000]+(?=[\u3400-\u9fff])"
     r"|但是|不过|所以|因为|因此|而且|然后|(?<!不)但|\bbut\b|\bbecause\b"
@@ -140,7 +140,9 @@ class Clause:
 
     @cached_property
     def tags(self) -> frozenset[str]:
-        return frozenset().union(*(word.tags for word in self.words))
+        tags = frozenset[str]().union(*(word.tags for word in self.words))
+        # `之后` is `from then on` where a clause begins, else `after`.
+        return tags | {"FUTURE"} if "THEN" in self.words[0].tags else tags
 
     @cached_property
     def unknown(self) -> int:
@@ -203,23 +205,33 @@ def _clauses(text: str, start: int, stop: int) -> Iterator[Clause]:
         start = mark.end() if mark else stop
 
 
+# Said of an answer and refused, these are wishes for the opposite.
+_OPPOSITES = {"LONG": "concise", "SKIMPY": "detailed"}
+
+
 def _mentions(clause: Clause) -> Iterator[Mention]:
     refusing = {"NOT", "NEEDNOT", "TOO"} | ({"OVER"} if "PREFER" in clause.tags else set())
     refusal: frozenset[str] = frozenset()
     for index, word in enumerate(clause.words):
-        values = [tag.split("=") for tag in word.tags if "=" in tag and not tag.startswith("TOPIC")]
+        opposite = next((_OPPOSITES[tag] for tag in word.tags & _OPPOSITES.keys()), None)
         if word.tags & refusing:
             refusal |= word.tags
-        elif "LONG" in word.tags:
+        elif opposite:
             if refusal & {"NOT", "NEEDNOT"}:
-                yield Mention("response_style", "concise", frozenset(), True, word.tags | {"MANNER"})
+                yield Mention("response_style", opposite, frozenset(), True, word.tags | {"MANNER"})
             refusal = frozenset()
-        elif values:
-            is_chosen = not refusal and not _is_of_a_thing(clause, index)
-            yield from (Mention(field, value, refusal, is_chosen, word.tags) for field, value in values)
+        elif _fields_of(word):
+            is_chosen = not (refusal or _is_of_a_thing(clause, index) or _is_unusable(clause, index))
+            yield from (Mention(*pair, refusal, is_chosen, word.tags) for pair in _values_of(word))
             refusal = frozenset()
         elif "ASK" in word.tags:
             refusal = frozenset()
+
+
+def _is_unusable(clause: Clause, index: int) -> bool:
+    """Say whether the clause goes on to say that this is of no use: `短信我都不看`."""
+    rest = clause.words[index + 1 :]
+    return any("UNABLE" in word.tags for word in rest) and not any("USE" in word.tags for word in clause.words[:index])
 
 
 def _is_of_a_thing(clause: Clause, index: int) -> bool:
@@ -238,4 +250,9 @@ def _is_linked(words: tuple[Word, ...]) -> bool:
 
 
 def _fields_of(word: Word) -> set[str]:
-    return {tag.split("=")[0] for tag in word.tags if "=" in tag}
+    return {field for field, _ in _values_of(word)}
+
+
+def _values_of(word: Word) -> list[tuple[str, str]]:
+    pairs = (tag.partition("=") for tag in word.tags if not tag.startswith("TOPIC"))
+    return [(field, value) for field, is_value, value in pairs if is_value]

@@ -28,105 +28,115 @@ _WORDS = """
 [language=vi] 越南文 越南语 越语 越文 vietnamese
 [language=id] 印尼文 印尼语 印度尼西亚语 indonesian bahasa_indonesia
 [language=ms] 马来文 马来语 malay bahasa_melayu
-[response_style=concise] 简洁 简短 简明 简要 精简 精炼 简练 扼要 简明扼要 简洁明了 简单明了 短 短小 干脆
-    言简意赅 short brief briefly concise concisely succinct succinctly terse crisp shorter briefer simpler
-    short_and_sweet short_and_simple
+[response_style=concise] 简洁 简短 简明 简要 精简 精炼 简练 扼要 简明扼要 简洁明了 简单明了 短 短小 言简意赅 两三句
+    两三句话 三句话 两句话 一句话 一两句 一两句话 三言两语 几句话 三句 两句 短答 简结 简节 简捷 short brief briefly
+    concise concisely succinct succinctly terse crisp shorter briefer simpler short_and_sweet short_and_simple
+    one_sentence two_sentences a_few_sentences a_sentence_or_two one_or_two_sentences two_or_three_sentences
 # `简单` says brevity only together with a word of degree.
-[response_style=concise+LOOSE] 简单 简略
-[response_style=concise+ANSWER+MANNER] 说重点 讲重点 说结论 讲结论 挑重点说 挑重点讲 说要点 讲要点 直奔主题
-    直入主题 直接说重点 直接讲重点 直接给结论 给结论 长话短说 有话直说 直截了当 开门见山 一句话说完 少废话
-    废话少说 少说废话 讲少啲 讲短啲 to_the_point be_more_concise be_more_brief be_shorter be_more_direct
-    straight_to_the_point get_to_the_point cut_to_the_chase keep_it_short keep_it_brief keep_it_concise
-    keep_it_simple be_brief be_concise be_succinct keep_things_short keep_things_brief short_answers
-    short_replies brief_answers brief_replies concise_answers concise_replies bottom_line_first no_fluff
-    keep_them_short keep_them_brief keep_them_concise the_short_version short_version skip_the_fluff
-    just_the_key_points only_the_key_points just_the_essentials
-[response_style=detailed] 详细 详尽 详实 仔细 细致 细 全面 具体 深入 完整 详细具体 detailed thorough thoroughly
-    in_detail in_depth in-depth comprehensive elaborate in_full_detail in_more_detail in_great_detail
-    more_detailed fuller longer
-[response_style=detailed+ANSWER+MANNER] be_more_detailed be_more_thorough be_detailed be_thorough 展开说 展开讲
-    讲多啲 多讲点 多说点 多讲一点 多说一点 多讲些 多说些 说细点 讲细点
-# Said of the answer when refused: NOT LONG is concise.
-[LONG] 啰嗦 罗嗦 啰唆 长篇大论 长 冗长 废话 长气 赘述 拖沓 绕弯子 绕圈子 兜圈子 客套话 客套 一大堆 一大段
-    说那么多 讲那么多 说这么多 讲这么多 说太多 讲太多 写那么多 写太多 讲咁多嘢 讲咁多 verbose wordy long lengthy
-    ramble rambling long-winded essays walls_of_text long_answers long_replies waffle chatty
+[response_style=concise+LOOSE] 干脆点 干脆一点 干脆些 简单 简略
+[response_style=concise+ANSWER+MANNER] 说重点 讲重点 说结论 讲结论 挑重点说 挑重点讲 说要点 讲要点 直奔主题 直入主题
+    直接说重点 直接讲重点 直接给结论 给结论 长话短说 有话直说 直截了当 开门见山 一句话说完 少废话 废话少说 少说废话
+    讲少啲 讲短啲 to_the_point be_more_concise be_more_brief be_shorter be_more_direct straight_to_the_point
+    get_to_the_point cut_to_the_chase keep_it_short keep_it_brief keep_it_concise keep_it_simple be_brief be_concise
+    be_succinct keep_things_short keep_things_brief short_answers short_replies brief_answers brief_replies
+    concise_answers concise_replies bottom_line_first no_fluff keep_them_short keep_them_brief keep_them_concise
+    the_short_version short_version the_bottom_line bottom_line the_gist skip_the_fluff just_the_key_points
+    only_the_key_points just_the_essentials
+[response_style=detailed+MANNER] 细节 讲清楚 说清楚 写清楚 一步一步 一步步 逐步 每一步 来龙去脉 step_by_step
+    all_the_details full_explanations full_details full_explanation every_detail every_step
+[response_style=detailed] 祥细 详细 详尽 详实 仔细 细致 细 全面 具体 深入 完整 详细具体 detailed thorough thoroughly
+    in_detail in_depth in-depth comprehensive elaborate in_full_detail in_more_detail in_great_detail more_detailed
+    fuller longer
+[response_style=detailed+ANSWER+MANNER] 展开说 展开讲 讲多啲 多讲点 多说点 多讲一点 多说一点 多讲些 多说些 说细点
+    讲细点 be_more_detailed be_more_thorough be_detailed be_thorough
+# Said of the answer when refused: NOT LONG is concise, NOT SKIMPY is detailed.
+[SKIMPY] 省略 略过 跳过 跳步 敷衍 漏掉 skip skip_steps skip_details leave_out leave_anything_out
+[LONG] 兜圈 兜咁多圈 兜大圈 一大篇 一大堆字 啰嗦 罗嗦 啰唆 长篇大论 长 冗长 废话 长气 赘述 拖沓 绕弯子 绕圈子 兜圈子
+    客套话 客套 一大堆 一大段 说那么多 讲那么多 说这么多 讲这么多 说太多 讲太多 写那么多 写太多 讲咁多嘢 讲咁多
+    verbose wordy long lengthy ramble rambling long-winded essays walls_of_text long_answers long_replies waffle
+    chatty
 [contact_channel=email] 邮件 电邮 邮箱 电子邮件 电子邮箱 email e-mail emails e-mails
-[contact_channel=email+SEND+ME] email_me e-mail_me 邮件我 电邮我 email我
+[contact_channel=email+SEND+ME] 邮件我 电邮我 email_me e-mail_me email我
 [contact_channel=phone] 电话 phone telephone phone_call phone_calls by_call calls a_call
 [contact_channel=phone+SEND] 打电话 打电话来 致电 来电 通电话 calling phoning call
-[contact_channel=phone+SEND+ME] call_me phone_me ring_me give_me_a_call 电我 打畀我 打电话我
+[contact_channel=phone+SEND+ME] 电我 打畀我 打电话我 call_me phone_me ring_me give_me_a_call
 [contact_channel=sms] 短信 简讯 短讯 手机短信 sms text_message text_messages by_text via_text texts
 [contact_channel=sms+SEND] texting
-[contact_channel=sms+SEND+ME] text_me sms_me 短信我 sms我
+[contact_channel=sms+SEND+ME] 短信我 text_me sms_me sms我
 [contact_channel=wechat] 微信 wechat weixin
 [contact_channel=wechat+SEND+ME] 微信我 wechat_me wechat我
 [contact_channel=whatsapp] whatsapp whats_app
 [contact_channel=whatsapp+SEND+ME] whatsapp_me whatsapp我
-[contact_channel=in_app] 站内信 站内消息 在线消息 在线客服 在线聊天 应用内消息 应用内 app内 app里 app里面 app上
-    app消息 网页聊天 聊天窗口 这个聊天窗口 这个窗口 这里 这边 呢度 in-app in_app in_the_app in-app_message
-    in-app_messages in_app_messages app_messages live_chat this_chat in_this_chat here in_here
+[contact_channel=in_app] 这个app 这个app里 这个app里的消息 站内信 站内消息 在线消息 在线客服 在线聊天 应用内消息
+    应用内 网页聊天 聊天窗口 这个聊天窗口 这个窗口 这里 这边 呢度 app里的消息 app里的通知 app内 app里 app里面 app上
+    app消息 in-app in_app in_the_app in-app_message in-app_messages in_app_messages app_messages live_chat this_chat
+    in_this_chat here in_here
 # How long a wish holds. FUTURE asks by itself; HABIT may also be a complaint, so it needs a word of asking.
-[FUTURE] 以后 今后 往后 日后 从今以后 从今往后 从今天起 从今天开始 今天起 从现在起 从现在开始 现在起 现在开始
-    从此 从此以后 从这次开始 打今儿起 之后都 将来 此后 一律 统一 默认 始终 永远 长期 由今日起 由而家开始
-    from_now_on from_here_on from_here_on_out from_today_on from_this_point_on from_this_point_forward
+[FUTURE] これから これからは 以后 今后 往后 日后 从今以后 从今往后 从今天起 从今天开始 今天起 从现在起 从现在开始
+    现在起 现在开始 从此 从此以后 从这次开始 打今儿起 之后都 将来 此后 一律 统一 默认 始终 永远 长期 由今日起
+    由而家开始 from_now_on from_here_on from_here_on_out from_today_on from_this_point_on from_this_point_forward
     going_forward moving_forward in_future in_the_future henceforth by_default at_all_times permanently
     from_now_onwards as_a_rule future
-[HABIT] 每次 每回 每一次 每条 次次 一直 总是 平时 凡是 任何时候 所有 always every_time each_time whenever
-    anytime every all
+[THEN] 之后 后面 接下来
+[HABIT] 平常 平日 每次 每回 每一次 每条 次次 一直 总是 平时 凡是 任何时候 所有 normally usually generally always
+    every_time each_time whenever anytime every all
 [WEAK] 都 全都 全部 通通 全程
-[WHENEVER] 有事 有消息 有进展 有情况 有通知 有更新 有什么事 有任何事 有事情 有事儿 有咩事 有嘢 whenever
-[ONCE] 这次 这回 本次 此次 今次 呢次 这一次 就这次 就这一次 仅此一次 下次 下回 这个问题 该问题 此问题 这道题
-    这题 呢个问题 这条问题 这个订单 这单 这封 这份 这篇 这段 这句 这句话 那句 那段 一遍 重新 再说一遍 暂时 临时
-    这几天 这两天 这周 本周 这个月 这段时间 期间 明天 后天 今晚 这件事 这个事 this_time this_once just_this_once
-    once for_this for_now this_question this_one this_order this_issue this_email this_case this_week this_month
-    this_message this_matter tonight tomorrow temporarily next_time again for_the_moment for_the_time_being
-    until till while
+[WHENEVER] 不管什么事 无论什么事 什么事都 有任何事情 有任何消息 有任何进展 有咩 有重要事 有事 有消息 有进展 有情况
+    有通知 有更新 有什么事 有任何事 有事情 有事儿 有咩事 有嘢 whenever
+[ONCE] 这次 这回 本次 此次 今次 呢次 这一次 就这次 就这一次 仅此一次 下次 下回 这个问题 该问题 此问题 这道题 这题
+    呢个问题 这条问题 这个订单 这单 这封 这份 这篇 这段 这句 这句话 那句 那段 一遍 重新 再说一遍 暂时 临时 这几天
+    这两天 这周 本周 这个月 这段时间 期间 明天 后天 今晚 这件事 这个事 this_time this_once just_this_once once
+    for_this for_now this_question this_one this_order this_issue this_email this_case this_week this_month
+    this_message this_matter tonight tomorrow temporarily next_time again for_the_moment for_the_time_being until
+    till while
 [ONCE+SOFT] 一下 先 今天 今日 目前 上面 刚才 现在 而家 一次 today right_now currently first
 # Who answers whom.
-[ANSWER] 回复 答复 回答 解答 作答 应答 回信 回话 回应 答 回 复 讲 说 讲解 解释 说明 沟通 交流 聊 聊天 对话 交谈
-    谈 说话 讲话 讲嘢 倾 倾偈 表达 措辞 答案 answer answers answering reply replies replying respond responds
-    responding response responses explain explaining explanations speak speaking talk talking communicate
-    communicating communication chat chatting write_back writing_back messages wording correspondence correspond
-    conversations replys
-[ANSWER+ME] 回我 复我 答我 讲我听 讲俾我听 讲畀我听 话我知 写给我 告诉我 write_to_me talk_to_me speak_to_me
-    tell_me
-[ANSWER+GENERAL] your_answers your_replies your_responses your_messages your_explanations replies answers
-    responses 你的回复 你们的回复 您的回复 你的回答 你们的回答 您的回答 你的答复 你们的答复 回复我的时候
-    回复我时 回我的时候 回我时 答我的时候 复我的时候
+[ANSWER] 讲解 返信 返事 回复 答复 回答 解答 作答 应答 回信 回话 回应 答 回 复 讲 说 解释 说明 沟通 交流 聊 聊天 对话
+    交谈 谈 说话 讲话 讲嘢 倾 倾偈 表达 措辞 答案 be_answered be_replied_to answer answers answering reply replies
+    replying respond responds responding response responses explain explaining explanations speak speaking talk
+    talking communicate communicating communication chat chatting write_back writing_back wording correspondence
+    correspond conversations replys
+[ANSWER+ME] 回我 复我 答我 讲我听 讲俾我听 讲畀我听 话我知 写给我 告诉我 write_to_me talk_to_me speak_to_me tell_me
+[ANSWER+GENERAL] 回复我的话 回我的话 回答我的时候 回答我时 答复我的时候 答复我时 复我嗰阵 答我嗰阵 复我嘅时候
+    答我嘅时候 你的回复 你们的回复 您的回复 你的回答 你们的回答 您的回答 你的答复 你们的答复 回复我的时候 回复我时
+    回我的时候 回我时 答我的时候 复我的时候 messages chats your_answers your_replies your_responses your_messages
+    your_explanations replies answers responses
 [WRITE] 写 打字 write writing
-[SHARED] 沟通 交流 聊 聊天 对话 交谈 谈 倾 倾偈 communicate communicating communication chat chatting talk
-    talking
+[SHARED] 沟通 交流 聊 聊天 对话 交谈 谈 倾 倾偈 communicate communicating communication chat chatting talk talking
 [CONTACT] 联系 联络 通知 提醒 沟通 交流 聊 倾 contact contacted contacting reach reached reaching get_in_touch
-    notify notified notifications inform informed get_hold_of communicate communication communicating
-    contact_method contacting_me
-[CONTACT+ME] 找我 搵我 告诉我 告知我 话我知 联系我 联络我 通知我 提醒我 contact_me reach_me notify_me message_me
-    let_me_know
-[CONTACT+ME] reach_out_to_me get_back_to_me inform_me ping_me
-[SEND] 发 发送 发个 发条 打 打个 send sending
+    notify notified notifications inform informed get_hold_of communicate communication communicating contact_method
+    contacting_me
+[CONTACT+ME] 联系我的话 联络我的话 找我的话 要联系我的话 搵我嘅话 找我 搵我 告诉我 告知我 话我知 联系我 联络我
+    通知我 提醒我 if_you_need_to_contact_me if_you_need_to_reach_me when_you_need_to_contact_me
+    when_you_need_to_reach_me if_you_need_me if_you_want_to_reach_me contact_me reach_me notify_me message_me
+    let_me_know reach_out_to_me get_back_to_me inform_me ping_me
+[SEND] 寄 传 寄个 传个 发 发送 发个 发条 打 打个 send sending
 [ME] 我 我们 俺 咱 me us
 [I] i we
 [MY] my our mine
 [ME+TO] 跟我 和我 同我 与我 对我 给我 向我 俾我 畀我 to_me with_me to_us with_us
 [YOU] 你 您 你们 您们 你哋 贵司 贵公司 客服 客服人员 小助手 助手 you customer_service customer_support support
 [YOUR] your
-[THIRD] 我妈 妈妈 老妈 我爸 爸爸 老爸 爸妈 父母 母亲 父亲 老婆 老公 丈夫 妻子 太太 我先生 孩子 小孩 儿子 女儿
-    奶奶 爷爷 外婆 外公 姥姥 哥哥 姐姐 弟弟 妹妹 我哥 我姐 我弟 我妹 男友 女友 男朋友 女朋友 朋友 同事 老板 领导
-    上司 客户 顾客 买家 卖家 用户 学生 老师 同学 邻居 室友 亲戚 家人 家里人 别人 有人 有些人 很多人 大家 人家
-    他们 她们 他 她 佢 佢哋 对方 供应商 厂家 员工 团队 老人 老人家 长辈 秘书 助理 会计 mom mum mother dad father
-    parents wife husband son daughter kid kids child children brother sister grandma grandmother grandpa
-    grandfather girlfriend boyfriend friend friends colleague colleagues coworker coworkers co-worker boss
-    manager client clients customer customers user users people everyone everybody someone somebody he she they
-    him her his their them students student teacher staff employees employee roommate neighbor neighbour partner
-    supplier agents team_members buyers aunt uncle secretary
+[THIRD] 我妈 妈妈 老妈 我爸 爸爸 老爸 爸妈 父母 母亲 父亲 老婆 老公 丈夫 妻子 太太 我先生 孩子 小孩 儿子 女儿 奶奶
+    爷爷 外婆 外公 姥姥 哥哥 姐姐 弟弟 妹妹 我哥 我姐 我弟 我妹 男友 女友 男朋友 女朋友 朋友 同事 老板 领导 上司
+    客户 顾客 买家 卖家 用户 学生 老师 同学 邻居 室友 亲戚 家人 家里人 别人 有人 有些人 很多人 大家 人家 他们 她们
+    他 她 佢 佢哋 对方 供应商 厂家 员工 团队 老人 老人家 长辈 秘书 助理 会计 mom mum mother dad father parents wife
+    husband son daughter kid kids child children brother sister grandma grandmother grandpa grandfather girlfriend
+    boyfriend friend friends colleague colleagues coworker coworkers co-worker boss manager client clients customer
+    customers user users people everyone everybody someone somebody he she they him her his their them students
+    student teacher staff employees employee roommate neighbor neighbour partner supplier agents team_members buyers
+    aunt uncle secretary
 # Force: what turns words about answers into a wish.
-[ASK] 请 麻烦 拜托 烦请 劳烦 还请 敬请 恳请 希望 盼 最好 务必 记得 记住 请记住 一定要 要 吧 就行 就好 即可
-    就可以 就可以了 就行了 就好了 好了 得啦 就得 就得喇 唔该 唔该晒 尽量 尽可能 麻烦你 建议 please pls plz
-    kindly remember remember_to make_sure_to make_sure should must ensure hope wish would_like like_you_to
-    want_you_to need_you_to ask_you_to try_to is_fine is_enough is_best works_best ask request requesting let's
+[ASK] 得㗎喇 就得㗎喇 得㗎啦 就得㗎啦 请 麻烦 拜托 烦请 劳烦 还请 敬请 恳请 希望 盼 最好 务必 记得 记住 请记住
+    一定要 要 吧 就行 就好 即可 就可以 就可以了 就行了 就好了 好了 得啦 就得 就得喇 唔该 唔该晒 尽量 尽可能 麻烦你
+    建议 please pls plz kindly remember remember_to make_sure_to make_sure should must ensure hope wish would_like
+    like_you_to want_you_to need_you_to ask_you_to try_to is_fine is_enough is_best works_best ask request
+    requesting let's
 [WANT] 想 想要 需要 want need i'd_like
+[LISTED] 我的习惯 我的偏好 我的要求 我的喜好 我的需求 my_preferences my_wishes my_requests
 [PREFER] 更喜欢 比较喜欢 偏好 偏爱 倾向 倾向于 更愿意 宁愿 宁可 更倾向于 更倾向 更习惯 比较习惯 prefer preferred
     preference
-[I+PREFER] my_preference my_preferred i'd_rather would_rather would_prefer i'd_prefer 首选 钟意 中意
+[I+PREFER] 首选 钟意 中意 my_preference my_preferred i'd_rather would_rather would_prefer i'd_prefer
 [LIKE] 喜欢 习惯 like appreciate
 [CAN+ASKING] 能不能 可不可以 可否 能否 可唔可以 得唔得
 [CAN] 能 可以 能够 could can would mind
@@ -134,84 +144,90 @@ _WORDS = """
 [TAG] 好吗 可以吗 行吗 好不好 行不行 好嘛 得吗 好唔好 okay ok alright
 [WILL] 会 将会 将 会不会 will i'll we'll you'll
 # Refusals, and what ends an earlier wish.
-[NOT] 别 不要 不想 勿 莫 少 唔好 咪 不是 并非 没 不 唔 不懂 看不懂 听不懂 不会 don't do_not dont not no never
-    avoid without stop than less rather_than instead_of 而不是 而非 代替 取代 nor can't cannot
+[NOT] 别 不要 不想 勿 莫 少 唔好 咪 不是 并非 没 不 唔 不懂 看不懂 听不懂 不会 而不是 而非 代替 取代 don't do_not
+    dont not no never avoid without stop than less rather_than instead_of nor can't cannot
 [NEEDNOT] 不用 不必 无需 不需要 无须 没必要 唔使 唔需要 no_need don't_need do_not_need don't_have_to needn't
-[NEEDNOT+ENDED] no_longer_need no_longer_want no_longer
+[NEEDNOT+ENDED] 不用再 不必再 无需再 不需要再 唔使再 no_longer_need no_longer_want no_longer
 [NOT+ENDED] 别再 不要再 勿再 唔好再 stop
-[NEEDNOT+ENDED] 不用再 不必再 无需再 不需要再 唔使再
 [ENDED] 再 了 喇 啦 anymore any_more any_longer
 [OVER] over
+[UNABLE] 不太好 不好 不行 不太行 不太会 很差 太差 不熟 听不懂 看不懂 不懂 不会 听不见 听不到 接不到 接不了 收不到
+    看不到 不看 都不看 很少看 很少用 不怎么看 不怎么用 没法接 不方便 不想接 不接 没装 睇唔明 听唔明 唔识 唔睇
 [TOO] 太 过于 太过 too
 [SO] 那么 这么 咁 咁样 so that
-[CANCEL] 算了 就算了 不用了 不需要了 不必了 就不用了 唔使喇 唔使啦 免了 作废 不算 不算数 取消 撤回 收回 撤销
-    忘掉 忘了 忘记 当我没说 别管 不用管 无视 忽略 删掉 清掉 去掉 唔算 forget never_mind nevermind ignore cancel
-    scrap take_back drop disregard undo remove withdraw delete
-[EARLIER] 之前说 之前说的 之前让 之前叫 之前要求 之前要 早前话 以前说的 我说的 我之前说的 我之前 之前的
-    之前要求的 上次说的 先前说的 刚才说的 前面说的 原来说的 早前讲 之前讲 之前讲的 偏好 偏好设置 要求
-    what_i_said i_said earlier my_earlier previous my_request request preference preferences what_i_told_you
-    asked i_asked what_i_asked
+[CANCEL] 取消咗佢 唔使理 不用理 不用理会 当我冇讲 算了 就算了 不用了 不需要了 不必了 就不用了 唔使喇 唔使啦 免了
+    作废 不算 不算数 取消 撤回 收回 撤销 忘掉 忘了 忘记 当我没说 别管 不用管 无视 忽略 删掉 清掉 去掉 唔算 forget
+    never_mind nevermind ignore cancel scrap take_back drop disregard undo remove withdraw delete
+[EARLIER] 之前说过 我之前说过 以前说过 上次叫你 上次叫你们 上次叫你哋 上次让你 上次让你们 上次说 上次话 之前说
+    之前说的 之前让 之前叫 之前要求 之前要 早前话 以前说的 我说的 我之前说的 我之前 之前的 之前要求的 上次说的
+    先前说的 刚才说的 前面说的 原来说的 早前讲 之前讲 之前讲的 偏好 偏好设置 要求 what_i_said i_said earlier
+    my_earlier previous my_request request preference preferences what_i_told_you asked i_asked what_i_asked
 [PAST] 之前 以前 过去 上次 曾经 原来 was were did used_to last_time
 [TOPIC=language] 语言 语种 language languages
 [TOPIC=response_style] 回复风格 风格 回答风格 详略 篇幅 style length response_style reply_style
 [TOPIC=contact_channel] 联系方式 联络方式 联系渠道 contact_channel contact_method contact_preference
-[REVISE] 还是 改成 换成 改回 换回 不对 actually wait instead make_it make_that scratch_that
+[REVISE] 现在改成 现在改为 现在换成 现在改用 现在想改成 现在想用 而家改用 还是 改成 换成 改回 换回 不对 actually
+    wait instead make_it make_that scratch_that
 # Conditions that only mean `please`.
-[ASK+POLITE] 如果可以的话 如果可以 如果方便的话 如果方便 如果能的话 可以的话 方便的话 得嘅话 如果得嘅话
-    if_possible if_you_can if_you_could if_that's_ok if_that's_okay if_that_is_ok if_it's_ok if_it's_possible
-    if_that's_possible if_you_don't_mind
+[ASK+POLITE] 如果可以的话 如果可以 如果方便的话 如果方便 如果能的话 可以的话 方便的话 得嘅话 如果得嘅话 if_possible
+    if_you_can if_you_could if_that's_ok if_that's_okay if_that_is_ok if_it's_ok if_it's_possible if_that's_possible
+    if_you_don't_mind
 # What makes it something else than a wish for the future.
-[IF] 如果 要是 假如 假设 假使 若 若是 万一 的话 除非 倘若 譬如 if unless in_case suppose supposing assuming
-    imagine
-[QUESTION] 为什么 为何 怎么 怎样 如何 什么 哪 哪个 哪种 谁 多少 是不是 有没有 有冇 是否 点解 支持 why how what
-    which who does do_you did_you are_you is_it is_there have_you is_your are_your
+[IF] 如果 要是 假如 假设 假使 若 若是 万一 的话 除非 倘若 譬如 if unless in_case suppose supposing assuming imagine
+[QUESTION] 为什么 为何 怎么 怎样 如何 什么 哪 哪个 哪种 谁 多少 是不是 有没有 有冇 是否 点解 支持 why how what which
+    who does do_you did_you are_you is_it is_there have_you is_your are_your
 [TRANSLATE] 翻译 译成 译为 翻成 改写 润色 朗读 translate translation translated rewrite proofread
 [HELP] 帮我 替我 帮忙 help_me
 [GIVE] 给我 来个 给个 give give_me provide
-[REPORT] 你说过 你说以后 你们说以后 你们说过
-    客服说 佢话 you_said 听说 据说 写着 写道 说道 显示 原话 原文 歌词 台词 据称 网上说
-    书上说 规定 says said wrote told heard reads according_to article policy quote suggests recommends
+[REPORT] 昵称 网名 用户名 签名 你说过 你说以后 你们说以后 你们说过 客服说 佢话 听说 据说 写着 写道 说道 显示 原话
+    原文 歌词 台词 据称 网上说 书上说 规定 nickname username you_said says said wrote told heard reads according_to
+    article policy quote suggests recommends
 [OWN] 我说过 我都说了 我说了 i_told_you i_already_told_you
 # Things, also deliverables: a value beside them is theirs.
-[THING] 发票 收据 账单 合同 说明书 使用说明 手册 教程 文件 资料 报告 报价 报价单 清单 包装 设计 界面 款式 外观
-    颜色 尺寸 参数 规格 型号 地址 标签 标题 名字 姓名 名称 商品 产品 订单 物流 快递 包裹 配送 付款 支付 登录
-    登陆 注册 验证码 密码 账号 账户 课程 讲座 软件 系统 键盘 版 版本 字幕 歌 电影 书 页面 网站 号码 广告 促销
-    优惠券 支票 截图 照片 图片 附件 内容介绍 评价 退款 退货 换货 保修 invoice invoices receipt receipts manual
-    manuals guide instructions description descriptions design specs list summary report contract document
-    documents file files attachment photo picture packaging label code codes link website page pages app movie
-    song book keyboard name address order orders product products item items parcel package packages shipment
-    refund catalogue catalog quote password account bill bills statement statements newsletter subtitles
+[THING] 视频 文章 节目 直播 资讯 新闻 推送 送货 派送 派件 上门 发票 收据 账单 合同 说明书 使用说明 手册 教程 文件
+    资料 报告 报价 报价单 清单 包装 设计 界面 款式 外观 颜色 尺寸 参数 规格 型号 地址 标签 标题 名字 姓名 名称 商品
+    产品 订单 物流 快递 包裹 配送 付款 支付 登录 登陆 注册 验证码 密码 账号 账户 课程 讲座 软件 系统 键盘 版 版本
+    字幕 歌 电影 书 页面 网站 号码 广告 促销 优惠券 支票 截图 照片 图片 附件 内容介绍 评价 退款 退货 换货 保修
+    invoice invoices receipt receipts manual manuals guide instructions description descriptions design specs list
+    summary report contract document documents file files attachment photo picture packaging label code codes link
+    website page pages app movie song book keyboard name address order orders product products item items parcel
+    package packages shipment refund catalogue catalog quote password account bill bills statement statements
+    newsletter subtitles
 [OF] 的 地 得 嘅
 [DEGREE] 点 点儿 些 一点 一些 一点点 一点儿 啲 一啲
 [MANNER] 方式 形式 语气 风格 口吻 语言风格 文字 way manner tone style
-[USE] 用 以 使用 采用 改用 改成 改为 换 换成 改 转 转成 转为 切换到 切换成 切换为 换回 改回 设为 通过 走 经 in
-    use using by via
-[USE] through on switch_to switch change_to change stick_to stick_with set_to keep_to stay keep 选 保持 以便
-    优先
+[USE] 用 以 使用 采用 改用 改成 改为 换 换成 改 转 转成 转为 切换到 切换成 切换为 换回 改回 设为 通过 走 经 选 保持
+    以便 优先 in use using by via through on switch_to switch change_to change stick_to stick_with set_to keep_to
+    stay keep
 [LINK+OR] 或 或者 定 or
-[LINK] 和 与 及 同 同埋 and & 、 / either both 中英
+[LINK] 和 与 及 同 同埋 、 中英 and & / either both
 [EITHER] 也行 也可以 也好 都行 都可以 都好 都得 随便 无所谓 均可 doesn't_matter any_of whatever
-[FILL] 着 咗 呢 啊 哦 呀 哈 嘛 喔 哟 诶 嗯 好的 就 也 还 比较 稍微 稍 直接 谢谢 谢谢你 谢谢您 多谢 感谢 辛苦了
-    辛苦 你好 您好 哈喽 嗨 亲 早上好 下午好 晚上好 先生 女士 内容 时候 时 的时候 去 来 嚟 喺 系 给 对 向 到 那
-    这样 这样吧 只 只用 只需 主要 另外 还有 对了 顺便 哈哈 是 做 些许 为主 为准 有 同志 客户服务 太感谢了 跟你说
-    跟您说 跟你们说 明白 了解 没问题 不好意思 打扰了 我觉得 觉得 其他 其它 吉他 时间 每 即 得到 收到 看 听 好 为
-    让 叫 作为 一般 通常 会员 里 上 里面 就算 反正 more less a_bit a_little bit little regarding about because
-    since the a an to it be is are am of as at and_also very much rather quite just only simply possible
+[FILL] 干脆 顺 顺眼 顺手 舒服 清楚 省事 照 不错 越 嗰阵 嗰个 控制 在 以内 之内 说完 讲完 写完 出来 把 步骤 收 で
+    してください ください 着 咗 呢 啊 哦 呀 哈 嘛 喔 哟 诶 嗯 好的 就 也 还 比较 稍微 稍 直接 谢谢 谢谢你 谢谢您
+    多谢 感谢 辛苦了 辛苦 你好 您好 哈喽 嗨 亲 早上好 下午好 晚上好 先生 女士 内容 时候 时 的时候 去 来 嚟 喺 系 给
+    对 向 到 那 这样 这样吧 只 只用 只需 主要 另外 还有 对了 顺便 哈哈 是 做 些许 为主 为准 有 同志 客户服务
+    太感谢了 跟你说 跟您说 跟你们说 明白 了解 没问题 不好意思 打扰了 我觉得 觉得 其他 其它 吉他 时间 每 即 得到 收到
+    看 听 好 为 让 叫 作为 一般 通常 会员 里 上 里面 就算 反正 more less a_bit a_little bit little regarding about
+    because since the a an to it be is are am of as at and_also very much rather quite just only simply possible
     as_possible thanks thank_you thank thx cheers hi hello hey there dear sir madam team good morning afternoon
-    evening for with when me_in get receive receiving have having be_contacted being i'd i'm that's fine best
-    better also too_please sure so_much out up back back_to do from but such everything things anything stuff
-    nice great help conversation next further language_for each well oh
+    evening for with when me_in get receive receiving have having be_contacted being i'd i'm that's fine best better
+    also too_please sure so_much out up back back_to do from but such everything things anything stuff nice great
+    help conversation next further language_for each well oh
 """
 # Parallel: the same character at the same place.
 _TRADITIONAL = (
     "後從請說講簡詳細複覆體廣東聯絡繫電郵發訊這個問題過嗎麼還給對時長點話語韓歡媽們會為現開記總結論囉氣聽寫換轉線內應機號碼國漢華粵單"
     "兩別無須沒謝煩貴勞務盡爺親鄰優選實標規約幫當樣見覺師員團愛願寧傾讀慣終認統賬課書顏態較買賣業產頁網訂購貨訴間頭經邊裡裏棄銷"
     "馬來鍾鐘於溝該與誰幾條習著係緊應東隨採顧產庫兒關"
+    "臨亞僅價況剛圖塊夠導將爾彎錄懇戶擾據數顯暫鮮確稱簽紹繞羅緻觀視譯議許設證評詞談謂資賅贅達進遠遞輩辭釋鍵門隊陸順領風驗報裝並"
+    "乾軟潤種儘準連妳誒練煉冊舉連類陣傳減"
 )
 _SIMPLIFIED = (
     "后从请说讲简详细复复体广东联络系电邮发讯这个问题过吗么还给对时长点话语韩欢妈们会为现开记总结论啰气听写换转线内应机号码国汉华粤单"
     "两别无须没谢烦贵劳务尽爷亲邻优选实标规约帮当样见觉师员团爱愿宁倾读惯终认统账课书颜态较买卖业产页网订购货诉间头经边里里弃销"
     "马来钟钟于沟该与谁几条习着系紧应东随采顾产库儿关"
+    "临亚仅价况刚图块够导将尔弯录恳户扰据数显暂鲜确称签绍绕罗致观视译议许设证评词谈谓资赅赘达进远递辈辞释键门队陆顺领风验报装并"
+    "干软润种尽准连你诶练炼册举连类阵传减"
 )
 _FULL_WIDTH = {code: chr(code - 0xFEE0) for code in range(0xFF01, 0xFF5F) if chr(code - 0xFEE0).isalnum()}
 _NORMAL = _FULL_WIDTH | {ord("’"): "'"} | str.maketrans(_TRADITIONAL, _SIMPLIFIED)
@@ -228,14 +244,23 @@ def normal(text: str) -> str:
 def words(text: str) -> Iterator[tuple[int, int, frozenset[str]]]:
     """Return start, end and tags of each word of a `normal` text; an unknown word has no tags.
 
-    At each place the longest known phrase counts; an unknown word is a Latin one, or one character.
+    At each place the longest known phrase counts; an unknown word is a Latin one, or one character. A long Latin word
+    that is a known one with letters swapped, doubled or left single is taken for that.
     """
     position = 0
     while (unknown := _UNKNOWN.search(text, position)) is not None:
         start = unknown.start()
         known = _STARTING_WITH[text[start]].match(text, start) if text[start] in _STARTING_WITH else None
         position = (known or unknown).end()
-        yield start, position, _TAGS[_BLANKS.sub(" ", known.group())] if known else frozenset()
+        if known:
+            yield start, position, _TAGS[_BLANKS.sub(" ", known.group())]
+        else:
+            yield start, position, _MISSPELT.get(_letters(unknown.group()), frozenset())
+
+
+def _letters(word: str) -> str:
+    """Return what slips of the keyboard leave of a word: how it begins and which letters it has."""
+    return word[0] + "".join(sorted(set(word))) if len(word) >= _SHORTEST_MISSPELT else ""
 
 
 def _table() -> dict[str, frozenset[str]]:
@@ -263,6 +288,10 @@ def _longest_of(phrases: Iterable[str]) -> re.Pattern[str]:
 
 
 _TAGS = _table()
+_SHORTEST_MISSPELT = 6
+_MISSPELT = {
+    _letters(word): tags for word, tags in _TAGS.items() if word.isascii() and word.isalpha() and _letters(word)
+}
 _UNKNOWN = re.compile(r"[a-z0-9]+|[\w、/&]")
 _STARTING_WITH = {
     first: _longest_of(phrase for phrase in _TAGS if phrase[0] == first) for first in {phrase[0] for phrase in _TAGS}

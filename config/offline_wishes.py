@@ -5,6 +5,7 @@ it is known, none is a topic. Whatever could be somebody else's wish, or one for
 doubt, nothing.
 """
 
+import itertools
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
@@ -16,7 +17,7 @@ WITHDRAWN = "withdrawn"
 
 # Clauses about something else, and sentences about somebody else or a case that is only imagined.
 _OFF_CLAUSE = frozenset({"QUESTION", "TRANSLATE", "EITHER"})
-_OFF_SENTENCE = frozenset({"IF", "THIRD", "REPORT"})
+_OFF_SENTENCE = frozenset({"IF", "REPORT"})
 _FORCE = frozenset({"ASK", "WANT", "CAN", "LIKE", "PREFER"})
 _LASTING = frozenset({"FUTURE", "HABIT", "PREFER", "WHENEVER"})
 _CONTACTING = frozenset({"CONTACT", "SEND"})
@@ -122,11 +123,31 @@ def _is_off(place: _Place) -> bool:
     return bool(
         place.tags & _OFF_CLAUSE
         or place.around & _OFF_SENTENCE
+        or _is_of_others(place)
         or _is_for_once(place)
         or _is_told(place)
-        or (place.is_after_others and not place.around & {"ME", "I", "MY"})
         or (place.sentence.is_question and not _is_polite_request(place))
     )
+
+
+def _is_of_others(place: _Place) -> bool:
+    """Say whether it may be somebody else's wish. Who only stands beside it, as a reason, does not make it theirs."""
+    if "THIRD" in place.tags:
+        return True
+    if "THIRD" not in place.around:
+        return place.is_after_others and not place.around & {"ME", "I", "MY"}
+    if "FUTURE" not in place.tags:
+        return True
+    others = [clause for clause in place.sentence.clauses if "THIRD" in clause.tags]
+    if all(clause.start > place.clause.start for clause in others):
+        return False
+    return not place.is_to_me or any(_speaks(clause) for clause in others)
+
+
+def _speaks(clause: Clause) -> bool:
+    """Say whether somebody else in the clause says or wants something."""
+    after = itertools.dropwhile(lambda word: "THIRD" not in word.tags, clause.words)
+    return any(word.tags & {"ANSWER", "ASK", "WANT", "LIKE", "PREFER"} for word in after)
 
 
 def _is_for_once(place: _Place) -> bool:
@@ -176,24 +197,31 @@ def _is_polite_request(place: _Place) -> bool:
 def _wished(place: _Place, field: str, is_spoken_of: bool) -> Mention | None:
     """Return the value of `field` that the clause asks for, the last one it names."""
     chosen = [mention for mention in place.clause.mentions if mention.field == field and mention.is_chosen]
-    if not chosen:
+    if not chosen or (len(chosen) > 1 and "OR" in place.tags):
         return None
     mention = chosen[-1]
     if _is_lasting(place, field):
-        return mention if _LASTING_FORM[field](place, mention) else None
-    if is_spoken_of and place.clause.is_known:
+        if _LASTING_FORM[field](place, mention):
+            return mention
+    elif _is_plain(place) and _PLAIN_FORM[field](place, mention):
         return mention
-    return mention if _is_plain(place) and _PLAIN_FORM[field](place, mention) else None
+    return mention if is_spoken_of and place.clause.is_known else None
 
 
 def _is_lasting(place: _Place, field: str) -> bool:
-    if "FUTURE" in place.around and ("FUTURE" in place.tags or "ONCE" not in place.around):
+    around, clause = place.around, place.clause
+    if "FUTURE" in around and ("FUTURE" in place.tags or "ONCE" not in around):
         return True
     if place.tags & {"PREFER", "LIKE"}:
-        return bool(place.around & {"ME", "I", "MY"}) and place.clause.is_known
-    if field == "contact_channel" and "WHENEVER" in place.around:
+        return bool(around & {"ME", "I", "MY"}) and clause.is_known
+    if "LISTED" in around and clause.is_known:
         return True
-    return bool(place.around & {"HABIT", "WEAK"}) and "ONCE" not in place.around and _has_force(place)
+    if field == "contact_channel" and "WHENEVER" in around:
+        return True
+    if "REVISE" in place.tags and "EARLIER" in around:
+        return True
+    is_habit = "HABIT" in place.tags or (around & {"HABIT", "WEAK"} and "ONCE" not in around)
+    return bool(is_habit) and _has_force(place)
 
 
 def _has_force(place: _Place) -> bool:
@@ -201,13 +229,18 @@ def _has_force(place: _Place) -> bool:
     if place.around & _FORCE:
         return True
     first = place.sentence.clauses[0].words[0]
-    return "HABIT" in first.tags and place.message.text[first.start].isascii()
+    is_verb = first.tags & {"HABIT", "ANSWER", "CONTACT", "SEND", "USE"} and "GENERAL" not in first.tags
+    return bool(is_verb) and place.message.text[first.start].isascii()
 
 
 def _lasting_language(place: _Place, mention: Mention) -> bool:
     if "ANSWER" in place.around:
         return _is_about_answers(place) and bool(place.tags & {"USE", "ANSWER", "ASK"} or place.clause.is_known)
-    return place.clause.is_known and "WRITE" not in place.tags and bool(place.tags & {"USE", "ASK", "PREFER"})
+    return (
+        place.clause.is_known
+        and "WRITE" not in place.tags
+        and bool(place.tags & {"USE", "ASK", "PREFER"} or "LISTED" in place.around)
+    )
 
 
 def _lasting_style(place: _Place, mention: Mention) -> bool:
@@ -221,8 +254,13 @@ def _lasting_style(place: _Place, mention: Mention) -> bool:
 def _lasting_channel(place: _Place, mention: Mention) -> bool:
     if place.clause.follows("CONTACT", "YOU") or place.clause.follows("SEND", "YOU"):
         return False
+    is_bare = not place.tags & (_CONTACTING | {"USE", "ANSWER", "PREFER"})
+    if is_bare and not (place.clause.is_known and "NOT" not in place.tags):
+        return False
     if place.around & _CONTACTING:
-        return place.clause.unknown <= _MOST_UNKNOWN and ("THING" not in place.tags or place.is_to_me)
+        return place.clause.unknown <= _MOST_UNKNOWN and (
+            "THING" not in place.tags or ("CONTACT" in place.tags and place.is_to_me)
+        )
     if not place.clause.is_known:
         return False
     answered_there = "ANSWER" in place.tags and place.is_to_me
@@ -244,7 +282,9 @@ def _is_plain(place: _Place) -> bool:
 
 
 def _plain_language(place: _Place, mention: Mention) -> bool:
-    return bool(place.tags & {"ANSWER", "USE"}) and "WRITE" not in place.tags
+    if "ANSWER" in place.tags:
+        return "WRITE" not in place.tags
+    return "USE" in place.tags and not place.around & {"WRITE", "TOPIC=language"}
 
 
 def _plain_style(place: _Place, mention: Mention) -> bool:
