@@ -44,7 +44,7 @@ $(dev): requirements-dev.txt requirements.txt requirements-base.txt | $(bin)/pip
 	$(bin)/pip install --quiet --disable-pip-version-check -r requirements-dev.txt
 	@touch $@ $(base)
 
-demo: $(base) ## The whole product in half a minute: publish, ask, change, revoke, check the promises
+demo: $(base) ## The whole product in half a minute: publish, ask, change, revoke, remember, forget, check the promises
 	$(bin)/python manage.py demo
 
 run: $(base) ## Serve admin, API and docs on PORT (8000)

@@ -115,7 +115,8 @@ def _extract(job: MemoryJob) -> None:
         commit(_commit, job, change, key)
         faults.point("memory.after_commit")
     except (errors.Failure, errors.LeaseLost):
-        content.doom(key)
+        if key:
+            content.doom(key)
         raise
 
 

@@ -4,6 +4,7 @@ Without any environment this is the embedded default: SQLite, a milvus-lite chil
 process, the built-in embedding and chat models. Production sets the variables of `.env.example`.
 """
 
+import re
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -153,6 +154,9 @@ if DATABASES["default"]["ENGINE"].endswith("mysql"):
 REDIS_URL = env.str("ZHIFU_REDIS_URL", default="")
 # Better a Redis of its own: one that evicts forgets what customers asked for.
 MEMORY_URL = env.str("ZHIFU_MEMORY_URL", default="") or REDIS_URL
+MEMORY_PREFIX = env.str("ZHIFU_MEMORY_PREFIX", default="zhifu-memory")
+if not re.fullmatch(r"[A-Za-z0-9_.-]+", MEMORY_PREFIX):
+    raise ImproperlyConfigured("ZHIFU_MEMORY_PREFIX takes letters, digits, dots, dashes and underscores.")
 CACHES: dict[str, dict[str, Any]] = {
     "default": {"BACKEND": "django.core.cache.backends.locmem.LocMemCache"}
     if not REDIS_URL
@@ -180,7 +184,7 @@ CACHES: dict[str, dict[str, Any]] = {
         "BACKEND": "django_redis.cache.RedisCache",
         "LOCATION": MEMORY_URL,
         # Of one installation alone: what none of its customers has is erased from under it.
-        "KEY_PREFIX": env.str("ZHIFU_MEMORY_PREFIX", default="zhifu-memory"),
+        "KEY_PREFIX": MEMORY_PREFIX,
         "OPTIONS": {
             "SERIALIZER": "django_redis.serializers.json.JSONSerializer",
             # A store that does not answer must not look like one that holds nothing.

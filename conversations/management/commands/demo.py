@@ -21,8 +21,11 @@ from zhifu.models import Store, StoreKey
 from zhifu.wsgi import application
 
 _WAIT_SECONDS = 60.0
+_MEMORY = "/openapi/v1/memory"
 _KEYBOARD = "键盘怎么清洁？"
 _ENGLISH = "How many days do I have to return an item?"
+_WARRANTY = "键盘保修多久？"
+_WISH = "以后请用简洁的方式回复"
 
 _DOCUMENTS = [
     (
@@ -51,7 +54,7 @@ _KEYBOARD_CHANGED = (
 
 
 class Command(BaseCommand):
-    help = "Show the whole product in one process: publish, ask, change, revoke, check the promises."
+    help = "Show the whole product in one process: publish, ask, change, revoke, remember, forget, check the promises."
 
     def handle(self, *args: Any, **options: Any) -> None:
         if not settings.TASKS_IN_PROCESS:
@@ -60,7 +63,7 @@ class Command(BaseCommand):
         call_command("migrate", interactive=False, verbosity=0)
         with _Server() as url:
             self._tell(_Actors.of_a_new_store(url))
-        self._title("6. 核对承诺 check_promises")
+        self._title("7. 核对承诺 check_promises")
         call_command("check_promises", stdout=self.stdout)
         self.stdout.write(self.style.SUCCESS(f"\nDemo done in {time.monotonic() - started:.0f} s. Next: make run"))
 
@@ -92,6 +95,33 @@ class Command(BaseCommand):
         third = self._ask(actors, _KEYBOARD)
         _demand(not third["source_refs"] and "没有" in third["text"], "the answer says the material has nothing")
         _demand("温水" not in third["text"] and "软毛刷" not in third["text"], "and nothing of the old text is in it")
+
+        self._title("6. 记忆：客户允许什么，就只记什么 Memory: what the customer allowed, and nothing else")
+        self._tell_of_memory(actors)
+
+    def _tell_of_memory(self, actors: "_Actors") -> None:
+        usual = self._ask(actors, _WARRANTY)
+        _demand("两年" in usual["text"], "the usual answer quotes the warranty")
+        self._decide(actors, "put", "consent", {"enabled": True}, "同意记住沟通习惯 consent")
+        self._ask(actors, _WISH)
+        _wait(lambda: self._remembered(actors).get("response_style") == "concise", "the wish to be remembered")
+        self.stdout.write(f"   已记住 remembered: {self._remembered(actors)}")
+        concise = self._ask(actors, _WARRANTY)
+        shorter = len(concise["text"]) < len(usual["text"])
+        _demand("两年" in concise["text"] and shorter, "a later conversation answers concisely")
+        self._decide(actors, "post", "clear", {}, "清空记忆 clear")
+        _demand(not self._remembered(actors), "nothing is remembered")
+        after = self._ask(actors, _WARRANTY)
+        _demand(after["text"] == usual["text"], "the next conversation answers as it did before")
+
+    def _decide(self, actors: "_Actors", method: str, what: str, body: dict[str, Any], said: str) -> None:
+        revision = actors.customer.get(_MEMORY)["revision"]
+        getattr(actors.customer, method)(f"{_MEMORY}/{what}", body | {"expected_revision": revision})
+        self.stdout.write(f"   客户 customer: {said}")
+
+    def _remembered(self, actors: "_Actors") -> dict[str, str]:
+        known = actors.customer.get(_MEMORY)["communication"]
+        return {field: value for field, value in known.items() if value is not None}
 
     def _publish(self, actors: "_Actors", title: str, collection: str, text: str) -> str:
         body = {"title": title, "collection": collection, "source_text": text}

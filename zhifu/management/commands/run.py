@@ -81,7 +81,8 @@ class Command(BaseCommand):
         if not settings.TASKS_IN_PROCESS:
             raise CommandError(
                 "A broker is configured, so tasks run in workers: serve with `gunicorn zhifu.wsgi` and start "
-                "`celery -A zhifu worker -Q index`, `-Q agents`, `-Q maintenance` and `celery -A zhifu beat`."
+                "`celery -A zhifu worker -Q index`, `-Q agents`, `-Q memory`, `-Q maintenance`, and `celery -A zhifu "
+                "beat`."
             )
         _check_that_it_is_free(port)
         call_command("migrate", interactive=False, verbosity=0)
