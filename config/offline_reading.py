@@ -3,6 +3,7 @@
 Nothing here decides what is a wish; only what is said, of what, and what is refused.
 """
 
+import itertools
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -32,7 +33,7 @@ _CLOSING = "”」』》’\"`'"
 _COLON = re.compile(r"[:：](?![)）(DPp/\d])")
 # Before these a colon introduces the customer's own words.
 _OWN_LEAD = re.compile(
-    r"(?:要求|请求|需求|愿望|希望|建议|你好|您好|注意|记住|记得|谢谢|另外|还有|补充|一句|一点|想说|说一[下声]|习惯|偏好|喜好|p\.?s\.?|requests?|(?:preferences?|wishes)[^:]*"
+    r"(?:要求|请求|需求|愿望|希望|建议|你好|您好|注意|记住|记得|主意了?|\bmind|谢谢|另外|还有|补充|一句|一点|想说|说一[下声]|习惯|偏好|喜好|p\.?s\.?|requests?|(?:preferences?|wishes)[^:]*"
     r"|\bhi\b|hello|hey|please|remember|also|btw|thing|wish|team|there)\s*$"
 )
 # After these the rest of the message is not the customer's, not only the paragraph.
@@ -103,10 +104,14 @@ def _lead_before(text: str, end: int) -> str:
     return _SENTENCE_END.split(lead)[-1].strip()
 
 
-_SENTENCE_END = re.compile(r"[。！？!?；;\n]+|(?<!\.)\.(?=\s|\Z)|[~～]+(?=\s|\Z)|[\u2600-\u27bf\U0001f300-\U0001faff]+")
+_SENTENCE_END = re.compile(
+    r"[。！？!?；;\n]+|(?<!\.)\.(?=\s|\Z)|[~～]+(?=\s|\Z)|[\u2600-\u27bf\U0001f300-\U0001faff]+"
+    # What follows a `but` stands for itself: what limits the one half does not limit the other.
+    r"|但是|不过|可是|(?<!不)但|\bbut\b|\bhowever\b"
+)
 _CLAUSE_END = re.compile(
     r"[，,…()（）\[\]【】—:：~～]+|\.{2,}|(?<=\s)-+(?=\s)|--+|(?<=[\u3400-\u9fff])[ \t\u3000]+(?=[\u3400-\u9fff])"
-    r"|但是|不过|所以|因为|因此|而且|然后|(?<!不)但|\bbut\b|\bbecause\b"
+    r"|所以|因为|因此|而且|然后|\bbecause\b"
     r"|\bso (?=please|reply|can|could|i\b|from|answer|write)"
 )
 # Words that say what an answer is about, or whose it is. Where all other words are known, nothing else is meant.
@@ -142,7 +147,8 @@ class Clause:
     def tags(self) -> frozenset[str]:
         tags = frozenset[str]().union(*(word.tags for word in self.words))
         # `之后` is `from then on` where a clause begins, else `after`.
-        return tags | {"FUTURE"} if "THEN" in self.words[0].tags else tags
+        opening = itertools.dropwhile(lambda word: word.tags & {"ASK", "FILL"} and "THEN" not in word.tags, self.words)
+        return tags | {"FUTURE"} if "THEN" in next(opening, self.words[0]).tags else tags
 
     @cached_property
     def unknown(self) -> int:

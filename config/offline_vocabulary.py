@@ -10,28 +10,29 @@ from collections.abc import Iterable, Iterator
 
 _WORDS = """
 # Values. Script and variety of Chinese are kept apart only where they are said.
-[language=zh] 中文 汉语 华语 中国话 普通话 国语 chinese mandarin
+[language=zh] 国文 中国语 中文 汉语 华语 中国话 普通话 国语 chinese mandarin
 [language=zh-Hans] 简体 简体中文 简体字 简中 中文简体 simplified_chinese
 [language=zh-Hant] 繁体 繁体中文 繁体字 正体中文 正体字 繁中 中文繁体 traditional_chinese
 [language=yue] 粤语 广东话 广州话 cantonese
 [language=en] 英文 英语 english
 [language=ja] 日文 日语 日本语 japanese
-[language=ko] 韩文 韩语 朝鲜语 korean
-[language=fr] 法文 法语 french
-[language=de] 德文 德语 german
-[language=es] 西班牙文 西班牙语 西语 spanish
-[language=it] 意大利文 意大利语 意语 italian
-[language=pt] 葡萄牙文 葡萄牙语 葡语 葡文 portuguese
-[language=ru] 俄文 俄语 russian
+[language=ko] 한국어로 한국어 韩文 韩语 朝鲜语 korean
+[language=fr] 法文 法语 français french
+[language=de] 德文 德语 deutsch german
+[language=es] 西班牙文 西班牙语 西语 español castellano spanish
+[language=it] 意大利文 意大利语 意语 italiano italian
+[language=pt] 葡萄牙文 葡萄牙语 葡语 葡文 português portuguese
+[language=ru] русском русски 俄文 俄语 russian
 [language=ar] 阿拉伯文 阿拉伯语 阿语 arabic
-[language=th] 泰文 泰语 thai
-[language=vi] 越南文 越南语 越语 越文 vietnamese
+[language=th] ภาษาไทย 泰文 泰语 thai
+[language=vi] 越南文 越南语 越语 越文 tiếng_việt vietnamese
 [language=id] 印尼文 印尼语 印度尼西亚语 indonesian bahasa_indonesia
 [language=ms] 马来文 马来语 malay bahasa_melayu
-[response_style=concise] 简洁 简短 简明 简要 精简 精炼 简练 扼要 简明扼要 简洁明了 简单明了 短 短小 言简意赅 两三句
-    两三句话 三句话 两句话 一句话 一两句 一两句话 三言两语 几句话 三句 两句 短答 简结 简节 简捷 short brief briefly
-    concise concisely succinct succinctly terse crisp shorter briefer simpler short_and_sweet short_and_simple
-    one_sentence two_sentences a_few_sentences a_sentence_or_two one_or_two_sentences two_or_three_sentences
+[response_style=concise] 简简单单 简简短短 简洁 简短 简明 简要 精简 精炼 简练 扼要 简明扼要 简洁明了 简单明了 短
+    短小 言简意赅 两三句 两三句话 三句话 两句话 一句话 一两句 一两句话 三言两语 几句话 三句 两句 短答 简结 简节 简捷
+    to-the-point snappy minimal condensed short brief briefly concise concisely succinct succinctly terse crisp
+    shorter briefer simpler short_and_sweet short_and_simple one_sentence two_sentences a_few_sentences
+    a_sentence_or_two one_or_two_sentences two_or_three_sentences
 # `简单` says brevity only together with a word of degree.
 [response_style=concise+LOOSE] 干脆点 干脆一点 干脆些 简单 简略
 [response_style=concise+ANSWER+MANNER] 说重点 讲重点 说结论 讲结论 挑重点说 挑重点讲 说要点 讲要点 直奔主题 直入主题
@@ -44,13 +45,14 @@ _WORDS = """
     only_the_key_points just_the_essentials
 [response_style=detailed+MANNER] 细节 讲清楚 说清楚 写清楚 一步一步 一步步 逐步 每一步 来龙去脉 step_by_step
     all_the_details full_explanations full_details full_explanation every_detail every_step
-[response_style=detailed] 祥细 详细 详尽 详实 仔细 细致 细 全面 具体 深入 完整 详细具体 detailed thorough thoroughly
-    in_detail in_depth in-depth comprehensive elaborate in_full_detail in_more_detail in_great_detail more_detailed
-    fuller longer
+[response_style=detailed] 详详细细 仔仔细细 清清楚楚 详系 祥系 详尽些 完完整整 祥细 详细 详尽 详实 仔细 细致 细 全面
+    具体 深入 完整 详细具体 fully in_full at_length extensive detailed thorough thoroughly in_detail in_depth
+    in-depth comprehensive elaborate in_full_detail in_more_detail in_great_detail more_detailed fuller longer
 [response_style=detailed+ANSWER+MANNER] 展开说 展开讲 讲多啲 多讲点 多说点 多讲一点 多说一点 多讲些 多说些 说细点
     讲细点 be_more_detailed be_more_thorough be_detailed be_thorough
 # Said of the answer when refused: NOT LONG is concise, NOT SKIMPY is detailed.
-[SKIMPY] 省略 略过 跳过 跳步 敷衍 漏掉 skip skip_steps skip_details leave_out leave_anything_out
+[SKIMPY] 漏 漏咗 遗漏 省略 略过 跳过 跳步 敷衍 漏掉 skimp gloss_over skip skip_steps skip_details leave_out
+    leave_anything_out
 [LONG] 兜圈 兜咁多圈 兜大圈 一大篇 一大堆字 啰嗦 罗嗦 啰唆 长篇大论 长 冗长 废话 长气 赘述 拖沓 绕弯子 绕圈子 兜圈子
     客套话 客套 一大堆 一大段 说那么多 讲那么多 说这么多 讲这么多 说太多 讲太多 写那么多 写太多 讲咁多嘢 讲咁多
     verbose wordy long lengthy ramble rambling long-winded essays walls_of_text long_answers long_replies waffle
@@ -61,7 +63,7 @@ _WORDS = """
 [contact_channel=phone+SEND] 打电话 打电话来 致电 来电 通电话 calling phoning call
 [contact_channel=phone+SEND+ME] 电我 打畀我 打电话我 call_me phone_me ring_me give_me_a_call
 [contact_channel=sms] 短信 简讯 短讯 手机短信 sms text_message text_messages by_text via_text texts
-[contact_channel=sms+SEND] texting
+[contact_channel=sms+SEND] 出sms 出短讯 出短信 传短信 传简讯 texting
 [contact_channel=sms+SEND+ME] 短信我 text_me sms_me sms我
 [contact_channel=wechat] 微信 wechat weixin
 [contact_channel=wechat+SEND+ME] 微信我 wechat_me wechat我
@@ -72,11 +74,14 @@ _WORDS = """
     app消息 in-app in_app in_the_app in-app_message in-app_messages in_app_messages app_messages live_chat this_chat
     in_this_chat here in_here
 # How long a wish holds. FUTURE asks by itself; HABIT may also be a complaint, so it needs a word of asking.
-[FUTURE] これから これからは 以后 今后 往后 日后 从今以后 从今往后 从今天起 从今天开始 今天起 从现在起 从现在开始
-    现在起 现在开始 从此 从此以后 从这次开始 打今儿起 之后都 将来 此后 一律 统一 默认 始终 永远 长期 由今日起
-    由而家开始 from_now_on from_here_on from_here_on_out from_today_on from_this_point_on from_this_point_forward
-    going_forward moving_forward in_future in_the_future henceforth by_default at_all_times permanently
-    from_now_onwards as_a_rule future
+[FUTURE] 앞으로 앞으로는 à_partir_de_maintenant 往后余生 打今天起 自今日起 今日起 自此 从今 今次之后 第时 以后嘅日子
+    已后 以侯 巳后 下来 これから これからは 以后 今后 往后 日后 从今以后 从今往后 从今天起 从今天开始 今天起
+    从现在起 从现在开始 现在起 现在开始 从此 从此以后 从这次开始 打今儿起 之后都 将来 此后 一律 统一 默认 始终 永远
+    长期 由今日起 由而家开始 désormais dorénavant a_partir_de_ahora de_ahora_en_adelante ab_jetzt ab_sofort
+    in_zukunft d'ora_in_poi a_partir_de_agora de_agora_em_diante as_a_general_rule in_general as_a_standing_rule
+    for_the_future from_here_onwards from_now_onward hereafter onwards from_now from_now_on from_here_on
+    from_here_on_out from_today_on from_this_point_on from_this_point_forward going_forward moving_forward in_future
+    in_the_future henceforth by_default at_all_times permanently from_now_onwards as_a_rule future
 [THEN] 之后 后面 接下来
 [HABIT] 平常 平日 每次 每回 每一次 每条 次次 一直 总是 平时 凡是 任何时候 所有 normally usually generally always
     every_time each_time whenever anytime every all
@@ -89,14 +94,17 @@ _WORDS = """
     for_this for_now this_question this_one this_order this_issue this_email this_case this_week this_month
     this_message this_matter tonight tomorrow temporarily next_time again for_the_moment for_the_time_being until
     till while
-[ONCE+SOFT] 一下 先 今天 今日 目前 上面 刚才 现在 而家 一次 today right_now currently first
+[ONCE+SOFT] 一下 先 今天 今日 目前 上面 刚才 现在 而家 一次 today's today right_now currently first
 # Who answers whom.
-[ANSWER] 讲解 返信 返事 回复 答复 回答 解答 作答 应答 回信 回话 回应 答 回 复 讲 说 解释 说明 沟通 交流 聊 聊天 对话
-    交谈 谈 说话 讲话 讲嘢 倾 倾偈 表达 措辞 答案 be_answered be_replied_to answer answers answering reply replies
-    replying respond responds responding response responses explain explaining explanations speak speaking talk
-    talking communicate communicating communication chat chatting write_back writing_back wording correspondence
-    correspond conversations replys
-[ANSWER+ME] 回我 复我 答我 讲我听 讲俾我听 讲畀我听 话我知 写给我 告诉我 write_to_me talk_to_me speak_to_me tell_me
+[ANSWER] 답변해 답해 답변 대답해 讲解 返信 返事 回复 答复 回答 解答 作答 应答 回信 回话 回应 答 回 复 讲 说 解释
+    说明 沟通 交流 聊 聊天 对话 交谈 谈 说话 讲话 讲嘢 倾 倾偈 表达 措辞 答案 répondez répondre responda responder
+    respóndame antworten antworte rispondere rispondi risponda hablar parler be_answered be_replied_to answer
+    answers answering reply replies replying respond responds responding response responses explain explaining
+    explanations speak speaking talk talking communicate communicating communication chat chatting write_back
+    writing_back wording correspondence correspond conversations replys
+[ANSWER+ME] 回我话 复返我 答返我 回复我 回我 复我 答我 讲我听 讲俾我听 讲畀我听 话我知 写给我 告诉我 répondez-moi
+    respóndeme rispondimi responda-me write_me_back reply_me answer_me respond_me write_to_me talk_to_me speak_to_me
+    tell_me
 [ANSWER+GENERAL] 回复我的话 回我的话 回答我的时候 回答我时 答复我的时候 答复我时 复我嗰阵 答我嗰阵 复我嘅时候
     答我嘅时候 你的回复 你们的回复 您的回复 你的回答 你们的回答 您的回答 你的答复 你们的答复 回复我的时候 回复我时
     回我的时候 回我时 答我的时候 复我的时候 messages chats your_answers your_replies your_responses your_messages
@@ -127,11 +135,11 @@ _WORDS = """
     student teacher staff employees employee roommate neighbor neighbour partner supplier agents team_members buyers
     aunt uncle secretary
 # Force: what turns words about answers into a wish.
-[ASK] 得㗎喇 就得㗎喇 得㗎啦 就得㗎啦 请 麻烦 拜托 烦请 劳烦 还请 敬请 恳请 希望 盼 最好 务必 记得 记住 请记住
-    一定要 要 吧 就行 就好 即可 就可以 就可以了 就行了 就好了 好了 得啦 就得 就得喇 唔该 唔该晒 尽量 尽可能 麻烦你
-    建议 please pls plz kindly remember remember_to make_sure_to make_sure should must ensure hope wish would_like
-    like_you_to want_you_to need_you_to ask_you_to try_to is_fine is_enough is_best works_best ask request
-    requesting let's
+[ASK] 주세요 부탁해요 부탁드립니다 お願いします 请问 得㗎喇 就得㗎喇 得㗎啦 就得㗎啦 请 麻烦 拜托 烦请 劳烦 还请
+    敬请 恳请 希望 盼 最好 务必 记得 记住 请记住 一定要 要 吧 就行 就好 即可 就可以 就可以了 就行了 就好了 好了 得啦
+    就得 就得喇 唔该 唔该晒 尽量 尽可能 麻烦你 建议 s'il_vous_plaît por_favor bitte per_favore per_piacere please
+    pls plz kindly remember remember_to make_sure_to make_sure should must ensure hope wish would_like like_you_to
+    want_you_to need_you_to ask_you_to try_to is_fine is_enough is_best works_best ask request requesting let's
 [WANT] 想 想要 需要 want need i'd_like
 [LISTED] 我的习惯 我的偏好 我的要求 我的喜好 我的需求 my_preferences my_wishes my_requests
 [PREFER] 更喜欢 比较喜欢 偏好 偏爱 倾向 倾向于 更愿意 宁愿 宁可 更倾向于 更倾向 更习惯 比较习惯 prefer preferred
@@ -155,9 +163,10 @@ _WORDS = """
     看不到 不看 都不看 很少看 很少用 不怎么看 不怎么用 没法接 不方便 不想接 不接 没装 睇唔明 听唔明 唔识 唔睇
 [TOO] 太 过于 太过 too
 [SO] 那么 这么 咁 咁样 so that
-[CANCEL] 取消咗佢 唔使理 不用理 不用理会 当我冇讲 算了 就算了 不用了 不需要了 不必了 就不用了 唔使喇 唔使啦 免了
-    作废 不算 不算数 取消 撤回 收回 撤销 忘掉 忘了 忘记 当我没说 别管 不用管 无视 忽略 删掉 清掉 去掉 唔算 forget
-    never_mind nevermind ignore cancel scrap take_back drop disregard undo remove withdraw delete
+[CANCEL] 唔好理 不用理了 唔使理啦 唔使理喇 取消咗佢 唔使理 不用理 不用理会 当我冇讲 算了 就算了 不用了 不需要了
+    不必了 就不用了 唔使喇 唔使啦 免了 作废 不算 不算数 取消 撤回 收回 撤销 忘掉 忘了 忘记 当我没说 别管 不用管 无视
+    忽略 删掉 清掉 去掉 唔算 forget never_mind nevermind ignore cancel scrap take_back drop disregard undo remove
+    withdraw delete
 [EARLIER] 之前说过 我之前说过 以前说过 上次叫你 上次叫你们 上次叫你哋 上次让你 上次让你们 上次说 上次话 之前说
     之前说的 之前让 之前叫 之前要求 之前要 早前话 以前说的 我说的 我之前说的 我之前 之前的 之前要求的 上次说的
     先前说的 刚才说的 前面说的 原来说的 早前讲 之前讲 之前讲的 偏好 偏好设置 要求 what_i_said i_said earlier
@@ -166,8 +175,9 @@ _WORDS = """
 [TOPIC=language] 语言 语种 language languages
 [TOPIC=response_style] 回复风格 风格 回答风格 详略 篇幅 style length response_style reply_style
 [TOPIC=contact_channel] 联系方式 联络方式 联系渠道 contact_channel contact_method contact_preference
-[REVISE] 现在改成 现在改为 现在换成 现在改用 现在想改成 现在想用 而家改用 还是 改成 换成 改回 换回 不对 actually
-    wait instead make_it make_that scratch_that
+[REVISE] 讲错 讲错咗 说错 说错了 写错了 打错了 搞错了 我改主意了 改主意了 我是说 现在改成 现在改为 现在换成 现在改用
+    现在想改成 现在想用 而家改用 还是 改成 换成 改回 换回 不对 i_change_my_mind i_changed_my_mind change_of_mind
+    on_second_thought correction i_mean actually wait instead make_it make_that scratch_that
 # Conditions that only mean `please`.
 [ASK+POLITE] 如果可以的话 如果可以 如果方便的话 如果方便 如果能的话 可以的话 方便的话 得嘅话 如果得嘅话 if_possible
     if_you_can if_you_could if_that's_ok if_that's_okay if_that_is_ok if_it's_ok if_it's_possible if_that's_possible
@@ -196,23 +206,28 @@ _WORDS = """
 [OF] 的 地 得 嘅
 [DEGREE] 点 点儿 些 一点 一些 一点点 一点儿 啲 一啲
 [MANNER] 方式 形式 语气 风格 口吻 语言风格 文字 way manner tone style
-[USE] 用 以 使用 采用 改用 改成 改为 换 换成 改 转 转成 转为 切换到 切换成 切换为 换回 改回 设为 通过 走 经 选 保持
-    以便 优先 in use using by via through on switch_to switch change_to change stick_to stick_with set_to keep_to
-    stay keep
+[USE] で 用 以 使用 采用 改用 改成 改为 换 换成 改 转 转成 转为 切换到 切换成 切换为 换回 改回 设为 通过 走 经 选
+    保持 以便 优先 auf sticking_to switching_to using keeping_to sticking_with staying_in in use by via through on
+    switch_to switch change_to change stick_to stick_with set_to keep_to stay keep
 [LINK+OR] 或 或者 定 or
 [LINK] 和 与 及 同 同埋 、 中英 and & / either both
 [EITHER] 也行 也可以 也好 都行 都可以 都好 都得 随便 无所谓 均可 doesn't_matter any_of whatever
-[FILL] 干脆 顺 顺眼 顺手 舒服 清楚 省事 照 不错 越 嗰阵 嗰个 控制 在 以内 之内 说完 讲完 写完 出来 把 步骤 收 で
-    してください ください 着 咗 呢 啊 哦 呀 哈 嘛 喔 哟 诶 嗯 好的 就 也 还 比较 稍微 稍 直接 谢谢 谢谢你 谢谢您
-    多谢 感谢 辛苦了 辛苦 你好 您好 哈喽 嗨 亲 早上好 下午好 晚上好 先生 女士 内容 时候 时 的时候 去 来 嚟 喺 系 给
-    对 向 到 那 这样 这样吧 只 只用 只需 主要 另外 还有 对了 顺便 哈哈 是 做 些许 为主 为准 有 同志 客户服务
-    太感谢了 跟你说 跟您说 跟你们说 明白 了解 没问题 不好意思 打扰了 我觉得 觉得 其他 其它 吉他 时间 每 即 得到 收到
-    看 听 好 为 让 叫 作为 一般 通常 会员 里 上 里面 就算 反正 more less a_bit a_little bit little regarding about
-    because since the a an to it be is are am of as at and_also very much rather quite just only simply possible
-    as_possible thanks thank_you thank thx cheers hi hello hey there dear sir madam team good morning afternoon
-    evening for with when me_in get receive receiving have having be_contacted being i'd i'm that's fine best better
-    also too_please sure so_much out up back back_to do from but such everything things anything stuff nice great
-    help conversation next further language_for each well oh
+[FILL] 先啱 啱 说真的 讲真 不介意 不怕 不嫌 干脆 顺 顺眼 顺手 舒服 清楚 省事 照 不错 越 嗰阵 嗰个 控制 在 以内 之内
+    说完 讲完 写完 出来 把 步骤 收 で してください ください 着 咗 呢 啊 哦 呀 哈 嘛 喔 哟 诶 嗯 好的 就 也 还 比较
+    稍微 稍 直接 谢谢 谢谢你 谢谢您 多谢 感谢 辛苦了 辛苦 你好 您好 哈喽 嗨 亲 早上好 下午好 晚上好 先生 女士 内容
+    时候 时 的时候 去 来 嚟 喺 系 给 对 向 到 那 这样 这样吧 只 只用 只需 主要 另外 还有 对了 顺便 哈哈 是 做 些许
+    为主 为准 有 同志 客户服务 太感谢了 跟你说 跟您说 跟你们说 明白 了解 没问题 不好意思 打扰了 我觉得 觉得 其他
+    其它 吉他 时间 每 即 得到 收到 看 听 好 为 让 叫 作为 一般 通常 会员 里 上 里面 就算 反正 en make_them keep_them
+    don't_mind i_don't_mind spell_out spelled_out spell more less a_bit a_little bit little regarding about because
+    since the a an to it be is are am of as at and_also very much rather quite just only simply possible as_possible
+    thanks thank_you thank thx cheers hi hello hey there dear sir madam team good morning afternoon evening for with
+    when me_in get receive receiving have having be_contacted being i'd i'm that's fine best better also too_please
+    sure so_much out up back back_to do from but such everything things anything stuff nice great help conversation
+    next further language_for each well oh
+[URGE] 别 不要 勿 唔好 咪 别再 不要再 唔好再 don't do_not
+[SEND+ME] write_me drop_me send_me
+[contact_channel=whatsapp+SEND] 出whatsapp
+[contact_channel=email+SEND] 出email 写邮件 写email emailing
 """
 # Parallel: the same character at the same place.
 _TRADITIONAL = (

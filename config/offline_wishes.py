@@ -18,7 +18,7 @@ WITHDRAWN = "withdrawn"
 # Clauses about something else, and sentences about somebody else or a case that is only imagined.
 _OFF_CLAUSE = frozenset({"QUESTION", "TRANSLATE", "EITHER"})
 _OFF_SENTENCE = frozenset({"IF", "REPORT"})
-_FORCE = frozenset({"ASK", "WANT", "CAN", "LIKE", "PREFER"})
+_FORCE = frozenset({"ASK", "WANT", "CAN", "LIKE", "PREFER", "URGE"})
 _LASTING = frozenset({"FUTURE", "HABIT", "PREFER", "WHENEVER"})
 _CONTACTING = frozenset({"CONTACT", "SEND"})
 # A lasting wish may mention what it is about; with more than this it is a story.
@@ -60,7 +60,12 @@ class _Place:
     message: _Message
     sentence: Sentence
     clause: Clause
-    is_after_others: bool
+    previous: Sentence | None
+
+    @property
+    def before(self) -> frozenset[str]:
+        """The tags of the sentence before this one."""
+        return self.previous.tags if self.previous else frozenset()
 
     @property
     def tags(self) -> frozenset[str]:
@@ -86,9 +91,8 @@ def stated(text: str) -> dict[str, str]:
     said: dict[str, _Said] = {}
     previous: Sentence | None = None
     for sentence in message.sentences:
-        is_after_others = previous is not None and "THIRD" in previous.tags
         for clause in sentence.clauses:
-            _take(_Place(message, sentence, clause, is_after_others), said)
+            _take(_Place(message, sentence, clause, previous), said)
         previous = sentence
     known = {field: said[field] for field in FIELDS if field in said}
     return {
@@ -135,7 +139,8 @@ def _is_of_others(place: _Place) -> bool:
     if "THIRD" in place.tags:
         return True
     if "THIRD" not in place.around:
-        return place.is_after_others and not place.around & {"ME", "I", "MY"}
+        is_set_apart = "ONCE" in place.before and "FUTURE" in place.tags
+        return "THIRD" in place.before and not is_set_apart and not place.around & {"ME", "I", "MY"}
     if "FUTURE" not in place.tags:
         return True
     others = [clause for clause in place.sentence.clauses if "THIRD" in clause.tags]
@@ -197,7 +202,8 @@ def _is_polite_request(place: _Place) -> bool:
 def _wished(place: _Place, field: str, is_spoken_of: bool) -> Mention | None:
     """Return the value of `field` that the clause asks for, the last one it names."""
     chosen = [mention for mention in place.clause.mentions if mention.field == field and mention.is_chosen]
-    if not chosen or (len(chosen) > 1 and "OR" in place.tags):
+    is_recounted = "EARLIER" in place.tags and not place.tags & {"FUTURE", "REVISE"}
+    if not chosen or is_recounted or (len(chosen) > 1 and "OR" in place.tags):
         return None
     mention = chosen[-1]
     if _is_lasting(place, field):
@@ -319,7 +325,7 @@ def _withdrawn(place: _Place, field: str) -> _Said | None:
     for mention in place.clause.mentions:
         if mention.field == field and not mention.is_chosen and _is_ended(place, mention):
             return _Said(WITHDRAWN, _evidence(place), of=mention.value)
-    if "CANCEL" in place.tags and place.around & {"EARLIER", "ANSWER"}:
+    if "CANCEL" in place.tags and (place.around & {"EARLIER", "ANSWER"} or "EARLIER" in place.before):
         return _cancelled(place, field)
     return None
 
@@ -336,11 +342,13 @@ def _is_ended(place: _Place, mention: Mention) -> bool:
 
 def _cancelled(place: _Place, field: str) -> _Said | None:
     """Return the wish that a `forget what I said` speaks of, in its own clause or before it."""
-    before = [clause for clause in place.sentence.clauses if clause.start <= place.clause.start]
-    named = [mention.value for clause in before for mention in clause.mentions if mention.field == field]
+    clauses = list(_up_to(place))
+    if place.previous and "EARLIER" in place.before and not any(clause.mentions for clause in clauses):
+        clauses = [*place.previous.clauses, *clauses]
+    named = [mention.value for clause in clauses for mention in clause.mentions if mention.field == field]
     if named:
         return _Said(WITHDRAWN, _evidence(place), of=named[-1])
-    is_topic = any(f"TOPIC={field}" in clause.tags for clause in before)
+    is_topic = any(f"TOPIC={field}" in clause.tags for clause in clauses)
     return _Said(WITHDRAWN, _evidence(place)) if is_topic else None
 
 
