@@ -669,7 +669,8 @@ def test_repair_rounds_get_plain_text() -> None:
 
 def test_a_pasted_wish_does_not_hide_the_customers_own_beside_it() -> None:
     assert wishes("以后请用中文回复我。他说：请用英文回复我") == "lang=zh"
-    assert wishes("你们写着“以后请用英文回复我”，可是我看不懂，以后请用中文回复我") == ""
+    assert wishes("你们写着“以后请用英文回复我”，可是我看不懂，以后请用中文回复我") == "lang=zh"
+    assert wishes("你们写着“以后请用英文回复我”，以后请用中文回复我") == ""
     assert wishes("你们写“请用英文回复我”。以后请用中文回复我") == "lang=zh"
 
 
