@@ -2,7 +2,8 @@
 
 It reads what any model reads, the tools offered and their results, and nothing else of the product. Asked a
 question it searches; given passages it answers with the sentence that shares most with the question and the one
-after it, word for word, each followed by its marker; given nothing that fits, it says so. Asked what a customer wishes
+after it, word for word, each followed by its marker; given nothing that fits, it says so. How much it quotes, and in
+which language it speaks itself, follows the reply form at the end of the system prompt. Asked what a customer wishes
 for good, it calls the tool for that with what it understood.
 """
 
@@ -10,7 +11,7 @@ import json
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import zip_longest
+from itertools import takewhile
 from typing import Any
 
 from config import offline_reading, offline_wishes, wording
@@ -37,6 +38,10 @@ _FOREIGN = {
     "en": "The published material says:",
 }
 
+# Where a system prompt says how this customer wants to be answered, one `- field: value` a line.
+_FORM_HEADING = "回复形式 Reply form"
+_FORM_LINE = re.compile(r"- (\w+): ([\w-]+)")
+
 _LATIN = re.compile("[a-zA-Z]")
 # Words of asking, which say nothing about what is asked.
 _ASKING = re.compile(
@@ -47,6 +52,14 @@ _ASKING = re.compile(
 _LABEL = re.compile(r"^(?:答|A)\s*[:：]\s*")
 # Markup and markers in a passage are somebody's text; quoted, they would read as the model's own.
 _MARKUP = re.compile(r"<[/|｜‖!a-zA-Z]|[\[【]{1,2}\s*(?:K\d|TOOL)|```")
+
+
+@dataclass(frozen=True)
+class _ReplyForm:
+    """`following`: how many sentences are quoted after the one that answers. `language`: None for the question's."""
+
+    following: int = 1
+    language: str | None = None
 
 
 @dataclass(frozen=True)
@@ -91,7 +104,7 @@ def complete(messages: list[dict[str, Any]], tools: list[dict[str, Any]]) -> Mod
     elif not results and _SEARCH in offered:
         reply = _call(_SEARCH, {"query": question[:_LONGEST_QUERY]})
     else:
-        reply = ModelReply(content=_answer(question, results))
+        reply = ModelReply(content=_answer(question, results, _reply_form(messages)))
     return ModelReply(
         content=reply.content,
         tool_calls=reply.tool_calls,
@@ -115,8 +128,21 @@ def _read(messages: list[dict[str, Any]]) -> tuple[str, list[dict[str, Any]]]:
     return question, results
 
 
-def _answer(question: str, results: list[dict[str, Any]]) -> str:
-    language = "en" if _LATIN.search(question) and not wording.CJK.search(question) else "zh"
+def _reply_form(messages: list[dict[str, Any]]) -> _ReplyForm:
+    lines = messages[0]["content"].splitlines() if messages[0]["role"] == "system" else []
+    headings = [number for number, line in enumerate(lines) if line.startswith(_FORM_HEADING)]
+    listed = lines[headings[-1] + 1 :] if headings else []
+    wishes = {line[1]: line[2] for line in map(_FORM_LINE.match, listed) if line}
+    language = wishes.get("language", "").partition("-")[0]
+    return _ReplyForm(
+        following={"concise": 0, "detailed": 2}.get(wishes.get("response_style", ""), 1),
+        language={"en": "en", "zh": "zh", "yue": "zh"}.get(language),
+    )
+
+
+def _answer(question: str, results: list[dict[str, Any]], form: _ReplyForm) -> str:
+    by_question = "en" if _LATIN.search(question) and not wording.CJK.search(question) else "zh"
+    language = form.language or by_question
     passages = [
         _Passage(found["marker"], found["title"], found["snippet"])
         for result in results
@@ -124,45 +150,44 @@ def _answer(question: str, results: list[dict[str, Any]]) -> str:
     ]
     if not passages and all("error" in result for result in results):
         return _FAILED[language]
-    quote = _best(question, passages)
+    quote = _best(question, passages, form.following)
     if quote is not None:
         return str(quote)
-    quote = _foreign(question, passages)
+    quote = _foreign(question, passages, form.following)
     return _NOTHING[language] if quote is None else f"{_FOREIGN[language]}\n{quote}"
 
 
-def _best(question: str, passages: list[_Passage]) -> _Quote | None:
+def _best(question: str, passages: list[_Passage], following: int) -> _Quote | None:
     """Return the sentence that shares most with the question; ties go to the better passage."""
     asked = _asked(question)
     quotes = [
         quote
         for passage in passages
         if asked.share_in(wording.features(f"{passage.title}\n{passage.text}")) > _FITS_ABOVE
-        for quote in _quotes(asked, passage)
+        for quote in _quotes(asked, passage, following)
     ]
     return max(quotes, key=lambda quote: quote.fit, default=None)
 
 
-def _quotes(asked: _Asked, passage: _Passage) -> Iterator[_Quote]:
+def _quotes(asked: _Asked, passage: _Passage, following: int) -> Iterator[_Quote]:
     title = wording.features(passage.title)
     above = title
     sentences = _sentences(passage.text)
-    for sentence, following in zip_longest(sentences, sentences[1:], fillvalue=""):
+    for number, sentence in enumerate(sentences):
         own = wording.features(sentence)
         if _is_heading(sentence):
             above = title | own
         elif not _MARKUP.search(sentence):
             fit = (1 - _LENT) * asked.share_in(own) + _LENT * asked.share_in(own | above)
-            yield _Quote(passage, _with_following(sentence, following), fit)
+            yield _Quote(passage, (sentence, *_plain(sentences[number + 1 : number + 1 + following])), fit)
 
 
-def _with_following(sentence: str, following: str) -> tuple[str, ...]:
-    if not following or _is_heading(following) or _MARKUP.search(following):
-        return (sentence,)
-    return (sentence, following)
+def _plain(sentences: list[str]) -> Iterator[str]:
+    """Return the sentences up to the first that is a heading or holds markup."""
+    return takewhile(lambda sentence: not (_is_heading(sentence) or _MARKUP.search(sentence)), sentences)
 
 
-def _foreign(question: str, passages: list[_Passage]) -> _Quote | None:
+def _foreign(question: str, passages: list[_Passage], following: int) -> _Quote | None:
     """Return the start of the best passage when its words and the question's cannot be compared.
 
     A passage in the question's own script that comes near says that the material speaks of other things.
@@ -173,7 +198,7 @@ def _foreign(question: str, passages: list[_Passage]) -> _Quote | None:
         return None
     if any(asked.share_in(wording.features(f"{passage.title}\n{passage.text}")) for passage in comparable):
         return None
-    return next(_quotes(asked, passages[0]), None)
+    return next(_quotes(asked, passages[0], following), None)
 
 
 def _sentences(text: str) -> list[str]:
