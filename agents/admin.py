@@ -57,6 +57,7 @@ class AgentRunAdmin(TenantAdmin):
         labelled("status", _("状态"), JOB_WORDS),
         labelled("error_code", _("错误代码")),
         labelled("error_message", _("原因")),
+        labelled("warning_code", _("提醒代码")),
         labelled("steps", _("步数")),
         labelled("attempts", _("尝试次数")),
         labelled("retry_of", _("重跑自")),

@@ -16,12 +16,15 @@ from django.test import Client
 from django.urls import URLPattern, URLResolver
 
 from agents.models import AgentRun, ToolInvocation
-from config.models import UsageRecord
+from config.models import TenantQuota, UsageRecord
 from conversations.models import Conversation, Message, MessageSource
 from knowledge import services
 from knowledge.models import DocumentVersion, IndexJob, KnowledgeDocument
+from memory.communication import FIELDS
+from memory.models import EventKind, FieldOrigin, MemoryEvent, MemoryJob, MemoryProfile
 from tests.factories import Shop
 from zhifu.models import AuditEvent, Customer, Member, Store, StoreKey, Tenant
+from zhifu.transactions import database_now
 
 UNKNOWN = 987654321
 
@@ -75,9 +78,36 @@ def furnish(shop: Shop, word: str) -> Estate:
     event = AuditEvent.objects.create(
         tenant_id=shop.tenant.pk, actor_kind="member", action=f"{word}.act", outcome="OK", object_id=word
     )
+    reading, quota = _remember(shop, question), TenantQuota.objects.get_or_create(tenant=shop.tenant)[0]
     rows = [shop.tenant, shop.store, shop.member, shop.member.user, shop.customer, Group.objects.create(name=word)]
+    rows += [shop.customer.memory_profile, reading, quota]
     rows += [document, document.versions.get(), job, conversation, run, usage, key, event]
     return Estate(shop, word, {type(row): row for row in rows})
+
+
+def _remember(shop: Shop, message: Message) -> MemoryJob:
+    """Let the next field of the customer's memory come from `message`, and return the job that read it."""
+    profile = shop.customer.memory_profile
+    job = MemoryJob.objects.create(tenant=shop.tenant, customer=shop.customer, message=message, epoch=profile.epoch)
+    field = FIELDS[profile.origins.count()]
+    FieldOrigin.objects.create(
+        profile=profile,
+        field=field,
+        source="extraction",
+        message=message,
+        job=job,
+        confidence=0.9,
+        stated_at=database_now(),
+    )
+    MemoryEvent.objects.create(
+        profile=profile,
+        epoch=profile.epoch,
+        revision=profile.revision,
+        kind=EventKind.EXTRACTED,
+        fields=[field],
+        job=job,
+    )
+    return job
 
 
 def _name(shop: Shop, word: str) -> None:
@@ -148,5 +178,6 @@ def everything() -> dict[str, list[Any]]:
 
 
 TALK_AND_KNOWLEDGE = [KnowledgeDocument, DocumentVersion, IndexJob, Conversation, AgentRun, UsageRecord]
-OF_A_TENANT = [*TALK_AND_KNOWLEDGE, Customer, StoreKey, AuditEvent]
-ORGANISATION = [Tenant, Store, Member]
+MEMORY = [MemoryProfile, MemoryJob]
+OF_A_TENANT = [*TALK_AND_KNOWLEDGE, *MEMORY, Customer, StoreKey, AuditEvent]
+ORGANISATION = [Tenant, Store, Member, TenantQuota]
