@@ -24,6 +24,8 @@ _ALIAS = "memory"
 _TOMBSTONE = ""
 # Keys that a scan looks at together.
 _AT_ONCE = 500
+# What reading bytes raises that are no JSON, and so were not written here.
+_NOT_OURS = (ValueError, RecursionError)
 _DOWN = "记忆暂时读不到，请稍后再试 / Memory cannot be reached right now; try again later."
 _LOST = "记忆内容已丢失，请清空或重新设置 / The remembered content has been lost; clear it, or set it again."
 
@@ -79,9 +81,12 @@ def write(key: str, content: Mapping[str, str]) -> bool:
 
 
 def read(key: str) -> dict[str, Any]:
-    """Return the content under `key`. Raises MemoryUnavailable, and MemoryLost when there is none."""
+    """Return the content under `key`. Raises MemoryUnavailable, and MemoryLost when there is none of ours."""
     with _translated():
-        text = _cache().get(key)
+        try:
+            text = _cache().get(key)
+        except _NOT_OURS as error:
+            raise MemoryLost from error
     if not text:
         raise MemoryLost
     return _decoded(text)
@@ -118,8 +123,19 @@ def ping() -> None:
 
 
 def _holding(keys: list[str]) -> list[str]:
-    found = _cache().get_many(keys) if keys else {}
+    try:
+        found = _cache().get_many(keys) if keys else {}
+    except _NOT_OURS:
+        return [key for key in keys if _holds(key)]
     return [key for key in keys if found.get(key)]
+
+
+def _holds(key: str) -> bool:
+    """Say whether one key holds content: bytes that are not ours do."""
+    try:
+        return bool(_cache().get(key))
+    except _NOT_OURS:
+        return True
 
 
 def _all_keys() -> Iterator[str]:
@@ -139,7 +155,7 @@ def _decoded(text: Any) -> dict[str, Any]:
     """Return the content; anything that is no JSON object counts as lost."""
     try:
         content = json.loads(text)
-    except (TypeError, ValueError) as error:
+    except (TypeError, *_NOT_OURS) as error:
         raise MemoryLost from error
     if not isinstance(content, dict):
         raise MemoryLost
