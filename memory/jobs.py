@@ -15,7 +15,7 @@ from django.db.models import Case, F, Q, Value, When
 from config.models import TenantQuota
 from memory import queries
 from memory.models import MemoryJob, MemoryProfile, WaitsFor
-from zhifu import errors
+from zhifu import errors, faults
 from zhifu.jobs import JobStatus, holds
 from zhifu.transactions import commit, database_now
 
@@ -82,8 +82,8 @@ def lock_held(job: MemoryJob) -> MemoryProfile:
     """Lock quota, profile and job, and return the profile. Raises errors.LeaseLost as finish does."""
     TenantQuota.objects.select_for_update().get(tenant_id=job.tenant_id)
     profile: MemoryProfile = MemoryProfile.objects.select_for_update().get(customer_id=job.customer_id)
-    held = MemoryJob.objects.select_for_update().only("status", "lease_token").get(pk=job.pk)
-    if not holds(held, job.lease_token):
+    held = MemoryJob.objects.select_for_update().only("status", "lease_token").filter(pk=job.pk).first()
+    if held is None or not holds(held, job.lease_token):
         raise errors.LeaseLost(f"memory job {job.pk}")
     return profile
 
@@ -112,6 +112,7 @@ def _claim(found: MemoryJob) -> MemoryJob | None:
         _cancel(job, now)
         return None
     obstacle = _obstacle(job, quota)
+    faults.point("memory.in_claim")
     if obstacle:
         _let_wait(job, obstacle, now)
         return None
