@@ -10,10 +10,11 @@ from collections.abc import Iterable, Iterator
 
 _WORDS = """
 # Values. Script and variety of Chinese are kept apart only where they are said.
-[language=zh] 国文 中国语 中文 汉语 华语 中国话 普通话 国语 chinese mandarin
-[language=zh-Hans] 简体 简体中文 简体字 简中 中文简体 simplified_chinese
-[language=zh-Hant] 繁体 繁体中文 繁体字 正体中文 正体字 繁中 中文繁体 traditional_chinese
-[language=yue] 粤语 广东话 广州话 cantonese
+[language=zh] 国文 中国语 中文 汉语 华语 中国话 普通话 国语 mandarin_chinese chinese mandarin
+[language=zh-Hans] 简体 简体中文 简体字 简中 中文简体 simplified_characters simplified_chinese
+[language=zh-Hant] 繁体 繁体中文 繁体字 正体中文 正体字 繁中 中文繁体 traditional_characters chinese_traditional
+    traditional_chinese
+[language=yue] 白话 粤语 广东话 广州话 cantonese
 [language=en] 英文 英语 english
 [language=ja] 日文 日语 日本语 japanese
 [language=ko] 한국어로 한국어 韩文 韩语 朝鲜语 korean
@@ -21,47 +22,54 @@ _WORDS = """
 [language=de] 德文 德语 deutsch german
 [language=es] 西班牙文 西班牙语 西语 español castellano spanish
 [language=it] 意大利文 意大利语 意语 italiano italian
-[language=pt] 葡萄牙文 葡萄牙语 葡语 葡文 português portuguese
+[language=pt] 葡萄牙文 葡萄牙语 葡语 葡文 brazilian_portuguese português portuguese
 [language=ru] русском русски 俄文 俄语 russian
 [language=ar] 阿拉伯文 阿拉伯语 阿语 arabic
 [language=th] ภาษาไทย 泰文 泰语 thai
 [language=vi] 越南文 越南语 越语 越文 tiếng_việt vietnamese
 [language=id] 印尼文 印尼语 印度尼西亚语 indonesian bahasa_indonesia
 [language=ms] 马来文 马来语 malay bahasa_melayu
-[response_style=concise] 简简单单 简简短短 简洁 简短 简明 简要 精简 精炼 简练 扼要 简明扼要 简洁明了 简单明了 短
-    短小 言简意赅 两三句 两三句话 三句话 两句话 一句话 一两句 一两句话 三言两语 几句话 三句 两句 短答 简结 简节 简捷
-    to-the-point snappy minimal condensed short brief briefly concise concisely succinct succinctly terse crisp
-    shorter briefer simpler short_and_sweet short_and_simple one_sentence two_sentences a_few_sentences
-    a_sentence_or_two one_or_two_sentences two_or_three_sentences
+[response_style=concise] 重点 要点 精悍 利落 短平快 简简单单 简简短短 简洁 简短 简明 简要 精简 精炼 简练 扼要
+    简明扼要 简洁明了 简单明了 短 短小 言简意赅 两三句 两三句话 三句话 两句话 一句话 一两句 一两句话 三言两语 几句话
+    三句 两句 短答 简结 简节 简捷 shorten key_points main_points the_essentials pithy to-the-point snappy minimal
+    condensed short brief briefly concise concisely succinct succinctly terse crisp shorter briefer simpler
+    short_and_sweet short_and_simple one_sentence two_sentences a_few_sentences a_sentence_or_two
+    one_or_two_sentences two_or_three_sentences
 # `简单` says brevity only together with a word of degree.
 [response_style=concise+LOOSE] 干脆点 干脆一点 干脆些 简单 简略
-[response_style=concise+ANSWER+MANNER] 说重点 讲重点 说结论 讲结论 挑重点说 挑重点讲 说要点 讲要点 直奔主题 直入主题
-    直接说重点 直接讲重点 直接给结论 给结论 长话短说 有话直说 直截了当 开门见山 一句话说完 少废话 废话少说 少说废话
-    讲少啲 讲短啲 to_the_point be_more_concise be_more_brief be_shorter be_more_direct straight_to_the_point
-    get_to_the_point cut_to_the_chase keep_it_short keep_it_brief keep_it_concise keep_it_simple be_brief be_concise
-    be_succinct keep_things_short keep_things_brief short_answers short_replies brief_answers brief_replies
-    concise_answers concise_replies bottom_line_first no_fluff keep_them_short keep_them_brief keep_them_concise
-    the_short_version short_version the_bottom_line bottom_line the_gist skip_the_fluff just_the_key_points
-    only_the_key_points just_the_essentials
+[response_style=concise+ANSWER+MANNER] 抓重点 捡重点 拣重点 只说重点 只讲重点 只说关键 讲关键 说关键 说要害 少说点
+    少讲点 少写点 说少点 越短越好 越简短越好 越简洁越好 说重点 讲重点 说结论 讲结论 挑重点说 挑重点讲 说要点 讲要点
+    直奔主题 直入主题 直接说重点 直接讲重点 直接给结论 给结论 长话短说 有话直说 直截了当 开门见山 一句话说完 少废话
+    废话少说 少说废话 讲少啲 讲短啲 less_text fewer_words less_wordy less_verbose less_detail one-liners
+    quick_answers quick_replies simple_answers keep_it_quick to_the_point be_more_concise be_more_brief be_shorter
+    be_more_direct straight_to_the_point get_to_the_point cut_to_the_chase keep_it_short keep_it_brief
+    keep_it_concise keep_it_simple be_brief be_concise be_succinct keep_things_short keep_things_brief short_answers
+    short_replies brief_answers brief_replies concise_answers concise_replies bottom_line_first no_fluff
+    keep_them_short keep_them_brief keep_them_concise the_short_version short_version the_bottom_line bottom_line
+    the_gist skip_the_fluff just_the_key_points only_the_key_points just_the_essentials
 [response_style=detailed+MANNER] 细节 讲清楚 说清楚 写清楚 一步一步 一步步 逐步 每一步 来龙去脉 step_by_step
     all_the_details full_explanations full_details full_explanation every_detail every_step
-[response_style=detailed] 详详细细 仔仔细细 清清楚楚 详系 祥系 详尽些 完完整整 祥细 详细 详尽 详实 仔细 细致 细 全面
-    具体 深入 完整 详细具体 fully in_full at_length extensive detailed thorough thoroughly in_detail in_depth
-    in-depth comprehensive elaborate in_full_detail in_more_detail in_great_detail more_detailed fuller longer
-[response_style=detailed+ANSWER+MANNER] 展开说 展开讲 讲多啲 多讲点 多说点 多讲一点 多说一点 多讲些 多说些 说细点
-    讲细点 be_more_detailed be_more_thorough be_detailed be_thorough
+[response_style=detailed] 周全 透彻 详明 详详细细 仔仔细细 清清楚楚 详系 祥系 详尽些 完完整整 祥细 详细 详尽 详实
+    仔细 细致 细 全面 具体 深入 完整 详细具体 lots_of_detail plenty_of_detail full_picture the_full_picture
+    the_whole_story fully in_full at_length extensive detailed thorough thoroughly in_detail in_depth in-depth
+    comprehensive elaborate in_full_detail in_more_detail in_great_detail more_detailed fuller longer
+[response_style=detailed+ANSWER+MANNER] 讲透 说透 讲明白 说明白 越详细越好 越细越好 展开说 展开讲 讲多啲 多讲点
+    多说点 多讲一点 多说一点 多讲些 多说些 说细点 讲细点 as_much_detail_as_possible explain_everything
+    be_more_detailed be_more_thorough be_detailed be_thorough
 # Said of the answer when refused: NOT LONG is concise, NOT SKIMPY is detailed.
-[SKIMPY] 漏 漏咗 遗漏 省略 略过 跳过 跳步 敷衍 漏掉 skimp gloss_over skip skip_steps skip_details leave_out
-    leave_anything_out
-[LONG] 兜圈 兜咁多圈 兜大圈 一大篇 一大堆字 啰嗦 罗嗦 啰唆 长篇大论 长 冗长 废话 长气 赘述 拖沓 绕弯子 绕圈子 兜圈子
-    客套话 客套 一大堆 一大段 说那么多 讲那么多 说这么多 讲这么多 说太多 讲太多 写那么多 写太多 讲咁多嘢 讲咁多
-    verbose wordy long lengthy ramble rambling long-winded essays walls_of_text long_answers long_replies waffle
-    chatty
+[SKIMPY] 一笔带过 漏 漏咗 遗漏 省略 略过 跳过 跳步 漏掉 leave_anything_out skip_anything omit omit_anything skimp
+    gloss_over skip skip_steps skip_details leave_out
+[LONG] 太多字 那么多字 咁多字 那么多 这么多废话 兜圈 兜咁多圈 兜大圈 一大篇 一大堆字 啰嗦 罗嗦 啰唆 长篇大论 长 冗长
+    废话 长气 赘述 拖沓 绕弯子 绕圈子 兜圈子 客套话 客套 一大堆 一大段 说那么多 讲那么多 说这么多 讲这么多 说太多
+    讲太多 写那么多 写太多 讲咁多嘢 讲咁多 paragraphs long_paragraphs essay novel novels over-explain overexplain
+    too_much_detail go_on_and_on beat_around_the_bush verbose wordy long lengthy ramble rambling long-winded essays
+    walls_of_text long_answers long_replies waffle chatty
 [contact_channel=email] 邮件 电邮 邮箱 电子邮件 电子邮箱 email e-mail emails e-mails
 [contact_channel=email+SEND+ME] 邮件我 电邮我 email_me e-mail_me email我
 [contact_channel=phone] 电话 phone telephone phone_call phone_calls by_call calls a_call
 [contact_channel=phone+SEND] 打电话 打电话来 致电 来电 通电话 calling phoning call
-[contact_channel=phone+SEND+ME] 电我 打畀我 打电话我 call_me phone_me ring_me give_me_a_call
+[contact_channel=phone+SEND+ME] 打我手机 打我电话 打我的电话 打我的手机 打给我 回电给我 电我 打畀我 打电话我
+    give_me_a_ring call_me phone_me ring_me give_me_a_call
 [contact_channel=sms] 短信 简讯 短讯 手机短信 sms text_message text_messages by_text via_text texts
 [contact_channel=sms+SEND] 出sms 出短讯 出短信 传短信 传简讯 texting
 [contact_channel=sms+SEND+ME] 短信我 text_me sms_me sms我
@@ -69,25 +77,29 @@ _WORDS = """
 [contact_channel=wechat+SEND+ME] 微信我 wechat_me wechat我
 [contact_channel=whatsapp] whatsapp whats_app
 [contact_channel=whatsapp+SEND+ME] whatsapp_me whatsapp我
-[contact_channel=in_app] 这个app 这个app里 这个app里的消息 站内信 站内消息 在线消息 在线客服 在线聊天 应用内消息
-    应用内 网页聊天 聊天窗口 这个聊天窗口 这个窗口 这里 这边 呢度 app里的消息 app里的通知 app内 app里 app里面 app上
-    app消息 in-app in_app in_the_app in-app_message in-app_messages in_app_messages app_messages live_chat this_chat
-    in_this_chat here in_here
+[contact_channel=in_app] 在线联系 网站消息 这个app 这个app里 这个app里的消息 站内信 站内消息 在线消息 在线客服
+    在线聊天 应用内消息 应用内 网页聊天 聊天窗口 这个聊天窗口 这个窗口 这里 这边 呢度 the_app's_messages
+    the_app's_chat in-app_chat app_chat app里的消息 app里的通知 app内 app里 app里面 app上 app消息 in-app in_app
+    in_the_app in-app_message in-app_messages in_app_messages app_messages live_chat this_chat in_this_chat here
+    in_here
 # How long a wish holds. FUTURE asks by itself; HABIT may also be a complaint, so it needs a word of asking.
-[FUTURE] 앞으로 앞으로는 à_partir_de_maintenant 往后余生 打今天起 自今日起 今日起 自此 从今 今次之后 第时 以后嘅日子
-    已后 以侯 巳后 下来 これから これからは 以后 今后 往后 日后 从今以后 从今往后 从今天起 从今天开始 今天起
-    从现在起 从现在开始 现在起 现在开始 从此 从此以后 从这次开始 打今儿起 之后都 将来 此后 一律 统一 默认 始终 永远
-    长期 由今日起 由而家开始 désormais dorénavant a_partir_de_ahora de_ahora_en_adelante ab_jetzt ab_sofort
-    in_zukunft d'ora_in_poi a_partir_de_agora de_agora_em_diante as_a_general_rule in_general as_a_standing_rule
-    for_the_future from_here_onwards from_now_onward hereafter onwards from_now from_now_on from_here_on
-    from_here_on_out from_today_on from_this_point_on from_this_point_forward going_forward moving_forward in_future
-    in_the_future henceforth by_default at_all_times permanently from_now_onwards as_a_rule future
-[THEN] 之后 后面 接下来
-[HABIT] 平常 平日 每次 每回 每一次 每条 次次 一直 总是 平时 凡是 任何时候 所有 normally usually generally always
-    every_time each_time whenever anytime every all
+[FUTURE] 从这条消息开始 从这条消息起 从这里开始 从现在 从即日起 即日起 从下次开始 从下次起 从下回起 从此刻起 长远
+    앞으로 앞으로는 à_partir_de_maintenant 往后余生 打今天起 自今日起 今日起 自此 从今 今次之后 第时 以后嘅日子 已后
+    以侯 巳后 下来 これから これからは 以后 今后 往后 日后 从今以后 从今往后 从今天起 从今天开始 今天起 从现在起
+    从现在开始 现在起 现在开始 从此 从此以后 从这次开始 打今儿起 之后都 将来 此后 一律 统一 默认 始终 永远 长期
+    由今日起 由而家开始 until_further_notice all_future any_future as_a_default from_this_message_on désormais
+    dorénavant a_partir_de_ahora de_ahora_en_adelante ab_jetzt ab_sofort in_zukunft d'ora_in_poi a_partir_de_agora
+    de_agora_em_diante as_a_general_rule in_general as_a_standing_rule for_the_future from_here_onwards
+    from_now_onward hereafter onwards from_now from_now_on from_here_on from_here_on_out from_today_on
+    from_this_point_on from_this_point_forward going_forward moving_forward in_future in_the_future henceforth
+    by_default at_all_times permanently from_now_onwards as_a_rule future
+[THEN] 后续 之后 后面 接下来
+[HABIT] 回回 每一回 平常 平日 每次 每回 每一次 每条 次次 一直 总是 平时 凡是 任何时候 所有 all_the_time
+    every_single_time on_every_occasion normally usually generally always every_time each_time whenever anytime
+    every all
 [WEAK] 都 全都 全部 通通 全程
-[WHENEVER] 不管什么事 无论什么事 什么事都 有任何事情 有任何消息 有任何进展 有咩 有重要事 有事 有消息 有进展 有情况
-    有通知 有更新 有什么事 有任何事 有事情 有事儿 有咩事 有嘢 whenever
+[WHENEVER] 有啥事 有啥事儿 有啥 有啥消息 不管什么事 无论什么事 什么事都 有任何事情 有任何消息 有任何进展 有咩
+    有重要事 有事 有消息 有进展 有情况 有通知 有更新 有什么事 有任何事 有事情 有事儿 有咩事 有嘢 whenever
 [ONCE] 这次 这回 本次 此次 今次 呢次 这一次 就这次 就这一次 仅此一次 下次 下回 这个问题 该问题 此问题 这道题 这题
     呢个问题 这条问题 这个订单 这单 这封 这份 这篇 这段 这句 这句话 那句 那段 一遍 重新 再说一遍 暂时 临时 这几天
     这两天 这周 本周 这个月 这段时间 期间 明天 后天 今晚 这件事 这个事 this_time this_once just_this_once once
@@ -96,15 +108,15 @@ _WORDS = """
     till while
 [ONCE+SOFT] 一下 先 今天 今日 目前 上面 刚才 现在 而家 一次 today's today right_now currently first
 # Who answers whom.
-[ANSWER] 답변해 답해 답변 대답해 讲解 返信 返事 回复 答复 回答 解答 作答 应答 回信 回话 回应 答 回 复 讲 说 解释
-    说明 沟通 交流 聊 聊天 对话 交谈 谈 说话 讲话 讲嘢 倾 倾偈 表达 措辞 答案 répondez répondre responda responder
-    respóndame antworten antworte rispondere rispondi risponda hablar parler be_answered be_replied_to answer
-    answers answering reply replies replying respond responds responding response responses explain explaining
-    explanations speak speaking talk talking communicate communicating communication chat chatting write_back
-    writing_back wording correspondence correspond conversations replys
-[ANSWER+ME] 回我话 复返我 答返我 回复我 回我 复我 答我 讲我听 讲俾我听 讲畀我听 话我知 写给我 告诉我 répondez-moi
-    respóndeme rispondimi responda-me write_me_back reply_me answer_me respond_me write_to_me talk_to_me speak_to_me
-    tell_me
+[ANSWER] 服务 接待 反馈 教 回消息 回信息 打招呼 답변해 답해 답변 대답해 讲解 返信 返事 回复 答复 回答 解答 作答 应答
+    回信 回话 回应 答 回 复 讲 说 解释 说明 沟通 交流 聊 聊天 对话 交谈 谈 说话 讲话 讲嘢 倾 倾偈 表达 措辞 答案
+    répondez répondre responda responder respóndame antworten antworte rispondere rispondi risponda hablar parler
+    be_answered be_replied_to answer answers answering reply replies replying respond responds responding response
+    responses explain explaining explanations speak speaking talk talking communicate communicating communication
+    chat chatting write_back writing_back wording correspondence correspond conversations replys
+[ANSWER+ME] 教我 服务我 回我话 复返我 答返我 回复我 回我 复我 答我 讲我听 讲俾我听 讲畀我听 话我知 写给我 告诉我
+    répondez-moi respóndeme rispondimi responda-me write_me_back reply_me answer_me respond_me write_to_me
+    talk_to_me speak_to_me tell_me
 [ANSWER+GENERAL] 回复我的话 回我的话 回答我的时候 回答我时 答复我的时候 答复我时 复我嗰阵 答我嗰阵 复我嘅时候
     答我嘅时候 你的回复 你们的回复 您的回复 你的回答 你们的回答 您的回答 你的答复 你们的答复 回复我的时候 回复我时
     回我的时候 回我时 答我的时候 复我的时候 messages chats your_answers your_replies your_responses your_messages
@@ -114,10 +126,10 @@ _WORDS = """
 [CONTACT] 联系 联络 通知 提醒 沟通 交流 聊 倾 contact contacted contacting reach reached reaching get_in_touch
     notify notified notifications inform informed get_hold_of communicate communication communicating contact_method
     contacting_me
-[CONTACT+ME] 联系我的话 联络我的话 找我的话 要联系我的话 搵我嘅话 找我 搵我 告诉我 告知我 话我知 联系我 联络我
-    通知我 提醒我 if_you_need_to_contact_me if_you_need_to_reach_me when_you_need_to_contact_me
-    when_you_need_to_reach_me if_you_need_me if_you_want_to_reach_me contact_me reach_me notify_me message_me
-    let_me_know reach_out_to_me get_back_to_me inform_me ping_me
+[CONTACT+ME] 知会我 敲我 联系我的话 联络我的话 找我的话 要联系我的话 搵我嘅话 找我 搵我 告诉我 告知我 话我知 联系我
+    联络我 通知我 提醒我 keep_me_posted keep_me_updated update_me if_you_need_to_contact_me if_you_need_to_reach_me
+    when_you_need_to_contact_me when_you_need_to_reach_me if_you_need_me if_you_want_to_reach_me contact_me reach_me
+    notify_me message_me let_me_know reach_out_to_me get_back_to_me inform_me ping_me
 [SEND] 寄 传 寄个 传个 发 发送 发个 发条 打 打个 send sending
 [ME] 我 我们 俺 咱 me us
 [I] i we
@@ -135,15 +147,16 @@ _WORDS = """
     student teacher staff employees employee roommate neighbor neighbour partner supplier agents team_members buyers
     aunt uncle secretary
 # Force: what turns words about answers into a wish.
-[ASK] 주세요 부탁해요 부탁드립니다 お願いします 请问 得㗎喇 就得㗎喇 得㗎啦 就得㗎啦 请 麻烦 拜托 烦请 劳烦 还请
-    敬请 恳请 希望 盼 最好 务必 记得 记住 请记住 一定要 要 吧 就行 就好 即可 就可以 就可以了 就行了 就好了 好了 得啦
-    就得 就得喇 唔该 唔该晒 尽量 尽可能 麻烦你 建议 s'il_vous_plaît por_favor bitte per_favore per_piacere please
-    pls plz kindly remember remember_to make_sure_to make_sure should must ensure hope wish would_like like_you_to
-    want_you_to need_you_to ask_you_to try_to is_fine is_enough is_best works_best ask request requesting let's
+[ASK] 成 就成 即成 就行啦 就好啦 주세요 부탁해요 부탁드립니다 お願いします 请问 得㗎喇 就得㗎喇 得㗎啦 就得㗎啦 请
+    麻烦 拜托 烦请 劳烦 还请 敬请 恳请 希望 盼 最好 务必 记得 记住 请记住 一定要 要 吧 就行 就好 即可 就可以
+    就可以了 就行了 就好了 好了 得啦 就得 就得喇 唔该 唔该晒 尽量 尽可能 麻烦你 建议 okay_with_me s'il_vous_plaît
+    por_favor bitte per_favore per_piacere please pls plz kindly remember remember_to make_sure_to make_sure should
+    must ensure hope wish would_like like_you_to want_you_to need_you_to ask_you_to try_to is_fine is_enough is_best
+    works_best ask request requesting let's
 [WANT] 想 想要 需要 want need i'd_like
 [LISTED] 我的习惯 我的偏好 我的要求 我的喜好 我的需求 my_preferences my_wishes my_requests
-[PREFER] 更喜欢 比较喜欢 偏好 偏爱 倾向 倾向于 更愿意 宁愿 宁可 更倾向于 更倾向 更习惯 比较习惯 prefer preferred
-    preference
+[PREFER] 更喜欢 比较喜欢 偏好 偏爱 倾向 倾向于 更愿意 宁愿 宁可 更倾向于 更倾向 更习惯 比较习惯 works_best
+    works_best_for is_best_for_me is_best best_for_me prefer preferred preference
 [I+PREFER] 首选 钟意 中意 my_preference my_preferred i'd_rather would_rather would_prefer i'd_prefer
 [LIKE] 喜欢 习惯 like appreciate
 [CAN+ASKING] 能不能 可不可以 可否 能否 可唔可以 得唔得
@@ -154,23 +167,31 @@ _WORDS = """
 # Refusals, and what ends an earlier wish.
 [NOT] 别 不要 不想 勿 莫 少 唔好 咪 不是 并非 没 不 唔 不懂 看不懂 听不懂 不会 而不是 而非 代替 取代 don't do_not
     dont not no never avoid without stop than less rather_than instead_of nor can't cannot
-[NEEDNOT] 不用 不必 无需 不需要 无须 没必要 唔使 唔需要 no_need don't_need do_not_need don't_have_to needn't
-[NEEDNOT+ENDED] 不用再 不必再 无需再 不需要再 唔使再 no_longer_need no_longer_want no_longer
+[NEEDNOT] 用不着 犯不着 不用 不必 无需 不需要 无须 没必要 唔使 唔需要 not_necessary no_need don't_need do_not_need
+    don't_have_to needn't
+[NEEDNOT+ENDED] 不再需要 不再要求 不用再 不必再 无需再 不需要再 唔使再 no_longer_necessary no_longer_need
+    no_longer_want no_longer
 [NOT+ENDED] 别再 不要再 勿再 唔好再 stop
 [ENDED] 再 了 喇 啦 anymore any_more any_longer
 [OVER] over
 [UNABLE] 不太好 不好 不行 不太行 不太会 很差 太差 不熟 听不懂 看不懂 不懂 不会 听不见 听不到 接不到 接不了 收不到
     看不到 不看 都不看 很少看 很少用 不怎么看 不怎么用 没法接 不方便 不想接 不接 没装 睇唔明 听唔明 唔识 唔睇
+[TENSE] kept used wrote gave
 [TOO] 太 过于 太过 too
 [SO] 那么 这么 咁 咁样 so that
-[CANCEL] 唔好理 不用理了 唔使理啦 唔使理喇 取消咗佢 唔使理 不用理 不用理会 当我冇讲 算了 就算了 不用了 不需要了
-    不必了 就不用了 唔使喇 唔使啦 免了 作废 不算 不算数 取消 撤回 收回 撤销 忘掉 忘了 忘记 当我没说 别管 不用管 无视
-    忽略 删掉 清掉 去掉 唔算 forget never_mind nevermind ignore cancel scrap take_back drop disregard undo remove
-    withdraw delete
-[EARLIER] 之前说过 我之前说过 以前说过 上次叫你 上次叫你们 上次叫你哋 上次让你 上次让你们 上次说 上次话 之前说
-    之前说的 之前让 之前叫 之前要求 之前要 早前话 以前说的 我说的 我之前说的 我之前 之前的 之前要求的 上次说的
-    先前说的 刚才说的 前面说的 原来说的 早前讲 之前讲 之前讲的 偏好 偏好设置 要求 what_i_said i_said earlier
-    my_earlier previous my_request request preference preferences what_i_told_you asked i_asked what_i_asked
+[CANCEL] 恢复正常 恢复默认 恢复原样 不作数 不作数了 不用管了 就当没说 就当没说过 作罢 唔好理 不用理了 唔使理啦
+    唔使理喇 取消咗佢 唔使理 不用理 不用理会 当我冇讲 算了 就算了 不用了 不需要了 不必了 就不用了 唔使喇 唔使啦 免了
+    作废 不算 不算数 取消 撤回 收回 撤销 忘掉 忘了 忘记 当我没说 别管 不用管 无视 忽略 删掉 清掉 去掉 唔算
+    back_to_normal go_back_to_normal take_that_back forget never_mind nevermind ignore cancel scrap take_back drop
+    disregard undo remove withdraw delete
+[EARLIER] 上回我让你 上回我叫你 上回我让你们 上回我叫你们 上回我说 上回我说过 上回让你 上回叫你 上回说过 上次我让你
+    上次我叫你 上次我让你们 上次我叫你们 上次我说 上次我说过 上次让你 上次叫你 上次说过 之前我让你 之前我叫你
+    之前我让你们 之前我叫你们 之前我说 之前我说过 之前让你 之前叫你 之前说过 先前我让你 先前我叫你 先前我让你们
+    先前我叫你们 先前我说 先前我说过 先前让你 先前叫你 先前说过 我上次说 我上回说 之前让你们 之前叫你们 之前要你们
+    之前跟你说的 我之前说过 以前说过 上次叫你们 上次叫你哋 上次让你们 上次说 上次话 之前说 之前说的 之前让 之前叫
+    之前要求 之前要 早前话 以前说的 我说的 我之前说的 我之前 之前的 之前要求的 上次说的 先前说的 刚才说的 前面说的
+    原来说的 早前讲 之前讲 之前讲的 偏好 偏好设置 要求 i_gave_you gave_you what_i_said i_said earlier my_earlier
+    previous my_request request preference preferences what_i_told_you asked i_asked what_i_asked
 [PAST] 之前 以前 过去 上次 曾经 原来 was were did used_to last_time
 [TOPIC=language] 语言 语种 language languages
 [TOPIC=response_style] 回复风格 风格 回答风格 详略 篇幅 style length response_style reply_style
@@ -212,22 +233,29 @@ _WORDS = """
 [LINK+OR] 或 或者 定 or
 [LINK] 和 与 及 同 同埋 、 中英 and & / either both
 [EITHER] 也行 也可以 也好 都行 都可以 都好 都得 随便 无所谓 均可 doesn't_matter any_of whatever
-[FILL] 先啱 啱 说真的 讲真 不介意 不怕 不嫌 干脆 顺 顺眼 顺手 舒服 清楚 省事 照 不错 越 嗰阵 嗰个 控制 在 以内 之内
-    说完 讲完 写完 出来 把 步骤 收 で してください ください 着 咗 呢 啊 哦 呀 哈 嘛 喔 哟 诶 嗯 好的 就 也 还 比较
-    稍微 稍 直接 谢谢 谢谢你 谢谢您 多谢 感谢 辛苦了 辛苦 你好 您好 哈喽 嗨 亲 早上好 下午好 晚上好 先生 女士 内容
-    时候 时 的时候 去 来 嚟 喺 系 给 对 向 到 那 这样 这样吧 只 只用 只需 主要 另外 还有 对了 顺便 哈哈 是 做 些许
-    为主 为准 有 同志 客户服务 太感谢了 跟你说 跟您说 跟你们说 明白 了解 没问题 不好意思 打扰了 我觉得 觉得 其他
-    其它 吉他 时间 每 即 得到 收到 看 听 好 为 让 叫 作为 一般 通常 会员 里 上 里面 就算 反正 en make_them keep_them
-    don't_mind i_don't_mind spell_out spelled_out spell more less a_bit a_little bit little regarding about because
-    since the a an to it be is are am of as at and_also very much rather quite just only simply possible as_possible
-    thanks thank_you thank thx cheers hi hello hey there dear sir madam team good morning afternoon evening for with
-    when me_in get receive receiving have having be_contacted being i'd i'm that's fine best better also too_please
-    sure so_much out up back back_to do from but such everything things anything stuff nice great help conversation
-    next further language_for each well oh
+[FILL] 多给 多给点 什么的 先啱 啱 说真的 讲真 不介意 不怕 不嫌 干脆 顺 顺眼 顺手 舒服 清楚 省事 照 不错 越 嗰阵 嗰个
+    控制 在 以内 之内 说完 讲完 写完 出来 把 步骤 收 で してください ください 着 咗 呢 啊 哦 呀 哈 嘛 喔 哟 诶 嗯
+    好的 就 也 还 比较 稍微 稍 直接 谢谢 谢谢你 谢谢您 多谢 感谢 辛苦了 辛苦 你好 您好 哈喽 嗨 亲 早上好 下午好
+    晚上好 先生 女士 内容 时候 时 的时候 去 来 嚟 喺 系 给 对 向 到 那 这样 这样吧 只 只用 只需 主要 另外 还有 对了
+    顺便 哈哈 是 做 些许 为主 为准 有 同志 客户服务 太感谢了 跟你说 跟您说 跟你们说 明白 了解 没问题 不好意思 打扰了
+    我觉得 觉得 其他 其它 吉他 时间 每 即 得到 收到 看 听 好 为 让 叫 作为 一般 通常 会员 里 上 里面 就算 反正 en
+    make_them keep_them don't_mind i_don't_mind spell_out spelled_out spell more less a_bit a_little bit little
+    regarding about because since the a an to it be is are am of as at and_also very much rather quite just only
+    simply possible as_possible thanks thank_you thank thx cheers hi hello hey there dear sir madam team good
+    morning afternoon evening for with when me_in get receive receiving have having be_contacted being i'd i'm
+    that's fine best better also too_please sure so_much out up back back_to do from but such everything things
+    anything stuff nice great help conversation next further language_for each well oh
 [URGE] 别 不要 勿 唔好 咪 别再 不要再 唔好再 don't do_not
 [SEND+ME] write_me drop_me send_me
 [contact_channel=whatsapp+SEND] 出whatsapp
 [contact_channel=email+SEND] 出email 写邮件 写email emailing
+[CONTACT+ME+WHENEVER] 联系我的话 联络我的话 找我的话 要联系我的话 搵我嘅话 联系我的时候 联系我时
+    if_you_need_to_contact_me if_you_need_to_reach_me when_you_need_to_contact_me when_you_need_to_reach_me
+    if_you_need_me if_you_want_to_reach_me whenever_you_need_me
+[ASK+YOU] i'd_appreciate_it_if_you i_would_appreciate_it_if_you it_would_be_great_if_you would_be_great_if_you
+    it_would_be_nice_if_you would_be_nice_if_you i'd_prefer_if_you i_would_prefer_if_you i'd_prefer_it_if_you
+    it_would_help_if_you i'd_love_it_if_you i'd_like_it_if_you
+[ANSWER+TENSE] answered replied responded spoke talked communicated explained
 """
 # Parallel: the same character at the same place.
 _TRADITIONAL = (

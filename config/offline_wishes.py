@@ -23,6 +23,7 @@ _LASTING = frozenset({"FUTURE", "HABIT", "PREFER", "WHENEVER"})
 _CONTACTING = frozenset({"CONTACT", "SEND"})
 # A lasting wish may mention what it is about; with more than this it is a story.
 _MOST_UNKNOWN = 12
+_MOST_UNKNOWN_OF_HABIT = 4
 _LONGEST_EVIDENCE = 160
 
 
@@ -164,6 +165,8 @@ def _is_told(place: _Place) -> bool:
     has_force = bool(place.tags & _FORCE)
     if "WILL" in place.tags and not has_force:
         return True
+    if "TENSE" in place.tags and "ASK" not in place.tags:
+        return True
     if "PAST" in place.tags and "CANCEL" not in place.around:
         return True
     if place.tags & {"HABIT", "WEAK"} and "YOU" in place.tags and not place.around & _FORCE:
@@ -181,7 +184,7 @@ def _is_agent(clause: Clause) -> bool:
             subject = True
         elif subject and word.tags & {"USE", "ANSWER", "SEND"} and not word.tags & {"ME", "SHARED"}:
             return True
-        elif not word.tags & {"FUTURE", "HABIT", "WEAK", "WILL", "CAN", "FILL"}:
+        elif not word.tags & {"FUTURE", "HABIT", "WEAK", "WILL", "CAN", "FILL", "NOT"}:
             subject = False
     return False
 
@@ -232,7 +235,7 @@ def _is_lasting(place: _Place, field: str) -> bool:
 
 def _has_force(place: _Place) -> bool:
     """Say whether a habit is asked for. `You always …` and `每次都…` only tell; `Always …` asks."""
-    if place.around & _FORCE:
+    if place.around & (_FORCE if place.sentence.is_question else _FORCE - {"CAN"}):
         return True
     first = place.sentence.clauses[0].words[0]
     is_verb = first.tags & {"HABIT", "ANSWER", "CONTACT", "SEND", "USE"} and "GENERAL" not in first.tags
@@ -245,12 +248,14 @@ def _lasting_language(place: _Place, mention: Mention) -> bool:
     return (
         place.clause.is_known
         and "WRITE" not in place.tags
-        and bool(place.tags & {"USE", "ASK", "PREFER"} or "LISTED" in place.around)
+        and bool(place.tags & {"USE", "ASK", "PREFER", "FUTURE"} or "LISTED" in place.around)
     )
 
 
 def _lasting_style(place: _Place, mention: Mention) -> bool:
     if "LOOSE" in mention.tags and not place.tags & {"DEGREE", "ASK"}:
+        return False
+    if "SKIMPY" in mention.tags and "ANSWER" not in place.around:
         return False
     if "ANSWER" in place.around:
         return _is_about_answers(place)
@@ -269,12 +274,13 @@ def _lasting_channel(place: _Place, mention: Mention) -> bool:
         )
     if not place.clause.is_known:
         return False
-    answered_there = "ANSWER" in place.tags and place.is_to_me
+    answered_there = "ANSWER" in place.tags and (place.is_to_me or "WHENEVER" in place.around)
     return "PREFER" in place.tags or answered_there
 
 
 def _is_about_answers(place: _Place) -> bool:
-    return place.clause.unknown <= _MOST_UNKNOWN and ("THING" not in place.tags or place.is_to_me)
+    most = _MOST_UNKNOWN if "FUTURE" in place.around else _MOST_UNKNOWN_OF_HABIT
+    return place.clause.unknown <= most and ("THING" not in place.tags or place.is_to_me)
 
 
 # A plain imperative, which says nothing of how long.
@@ -297,6 +303,8 @@ def _plain_style(place: _Place, mention: Mention) -> bool:
     if place.message.asks_beside(place.sentence) or place.clause.follows("GIVE", f"response_style={mention.value}"):
         return False
     if "LOOSE" in mention.tags and "DEGREE" not in place.tags:
+        return False
+    if "SKIMPY" in mention.tags and "ANSWER" not in place.around:
         return False
     return bool(mention.tags & {"MANNER"} or place.tags & {"DEGREE", "MANNER"} or place.is_to_me)
 
@@ -325,7 +333,8 @@ def _withdrawn(place: _Place, field: str) -> _Said | None:
     for mention in place.clause.mentions:
         if mention.field == field and not mention.is_chosen and _is_ended(place, mention):
             return _Said(WITHDRAWN, _evidence(place), of=mention.value)
-    if "CANCEL" in place.tags and (place.around & {"EARLIER", "ANSWER"} or "EARLIER" in place.before):
+    is_about_earlier = "EARLIER" in place.around | place.before
+    if "CANCEL" in place.tags and (is_about_earlier or ("ANSWER" in place.around and place.clause.is_known)):
         return _cancelled(place, field)
     return None
 
