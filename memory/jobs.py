@@ -203,7 +203,9 @@ def _wake(job_ids: list[int], now: datetime) -> None:
     """Make waiting jobs due, and hint them; one that was put back for a while keeps its time."""
     if not job_ids:
         return
-    rows = MemoryJob.objects.filter(pk__in=job_ids, status=JobStatus.QUEUED)
+    # By key alone, and no other column: a claim that holds such a row must not be met over an index, which deadlocks.
+    # One that is not queued waits for nothing and stays as it is.
+    rows = MemoryJob.objects.filter(pk__in=job_ids)
     waits = ~Q(waits_for="")
     rows.update(run_after=Case(When(waits, then=Value(now)), default=F("run_after")), waits_for="")
     for job in MemoryJob.objects.filter(pk__in=job_ids, status=JobStatus.QUEUED, run_after__lte=now):
