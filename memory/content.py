@@ -2,7 +2,6 @@
 profile, or pending, or erased."""
 
 import logging
-from collections.abc import Iterable
 from datetime import datetime, timedelta
 
 from django.conf import settings
@@ -29,16 +28,17 @@ class StagedContentErased(errors.Unavailable):
         super().__init__("写入记忆超时，请重试 / Storing took too long; try again.")
 
 
-def stage(profile: MemoryProfile, epoch: int, content: Communication) -> str:
+def stage(profile: MemoryProfile, epoch: int, content: Communication, kept: timedelta | None = None) -> str:
     """Store `content` under a new key, and return the key; `adopt` brings it into force, else it is erased.
 
-    Call it with no transaction open. Raises store.MemoryUnavailable and StagedContentErased.
+    `kept`: for how long, if not for settings.MEMORY_STORED. Call it with no transaction open. Raises
+    store.MemoryUnavailable and StagedContentErased.
     """
     key = store.new_key(profile.tenant_id, profile.customer_id, epoch)
     until = database_now() + timedelta(seconds=settings.LEASE_SECONDS)
     PendingErasure.objects.create(key=key, staged_until=until)
     faults.point("memory.before_write")
-    if not store.write(key, content.stored()):
+    if not store.write(key, content.stored(), kept):
         raise StagedContentErased
     faults.point("memory.after_write")
     return key
@@ -60,7 +60,8 @@ def adopt(profile: MemoryProfile, key: str, now: datetime) -> None:
 def let_go(profile: MemoryProfile) -> None:
     """Take the content of the locked `profile` out of reach and doom it; the caller saves the profile."""
     if profile.value_key:
-        _doom_all([profile.value_key])
+        PendingErasure.objects.bulk_create([PendingErasure(key=profile.value_key)], ignore_conflicts=True)
+        queue.send("memory.erase_pending")
     profile.value_key = ""
     profile.value_expires_at = None
 
@@ -68,11 +69,6 @@ def let_go(profile: MemoryProfile) -> None:
 def doom(key: str) -> None:
     """Have staged content that did not come into force erased now instead of when its time is over."""
     PendingErasure.objects.filter(key=key).update(staged_until=None)
-    queue.send("memory.erase_pending")
-
-
-def _doom_all(keys: Iterable[str]) -> None:
-    PendingErasure.objects.bulk_create([PendingErasure(key=key) for key in keys], ignore_conflicts=True)
     queue.send("memory.erase_pending")
 
 
@@ -112,9 +108,10 @@ def erase_orphans() -> int:
     from an old copy of itself, say. Raises store.MemoryUnavailable."""
     erased = 0
     for keys in store.keys_with_content():
-        orphans = orphans_among(keys)
-        _doom_all(orphans)
-        erased += len(orphans)
+        # At once and without a row, which a key that is not of ours may be too long for. Nobody can adopt these.
+        for key in orphans_among(keys):
+            store.erase(key)
+            erased += 1
     erase_pending()
     return erased
 

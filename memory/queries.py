@@ -1,8 +1,9 @@
-"""Reading a customer's profile, and the one lookup from here into conversations and runs."""
+"""Reading a customer's profile, and the lookups from here into conversations and runs."""
 
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Self
+from uuid import UUID
 
 from django.db.models import QuerySet
 
@@ -77,3 +78,11 @@ def history(scope: Scope) -> QuerySet[MemoryEvent]:
 def is_idle(customer_id: int) -> bool:
     """Say whether no conversation of the customer has an active run: follows keys to the right by their names."""
     return not Customer.objects.filter(pk=customer_id, conversations__active_run__isnull=False).exists()
+
+
+def question_of_run(run: UUID | int) -> int | None:
+    """Return the message that a run (its UUID or id) answers, None when there is no such run: follows keys as
+    is_idle does."""
+    name = "public_id" if isinstance(run, UUID) else "pk"
+    runs = Customer.objects.filter(**{f"conversations__runs__{name}": run})
+    return runs.values_list("conversations__runs__trigger_id", flat=True).first()

@@ -10,6 +10,7 @@ import logging
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import Any
 from uuid import uuid4
 
@@ -70,14 +71,14 @@ def parts(key: str) -> KeyParts | None:
     return KeyParts(*map(int, numbers[:3]))
 
 
-def write(key: str, content: Mapping[str, str]) -> bool:
+def write(key: str, content: Mapping[str, str], kept: timedelta | None = None) -> bool:
     """Store `content` under a key that holds nothing yet; False when it is taken: it was erased meanwhile.
 
-    Raises MemoryUnavailable.
+    It is kept for settings.MEMORY_STORED, or for less. Raises MemoryUnavailable.
     """
     text = json.dumps(dict(content))
     with _translated():
-        return bool(_cache().add(key, text, settings.MEMORY_STORED.total_seconds()))
+        return bool(_cache().add(key, text, (kept or settings.MEMORY_STORED).total_seconds()))
 
 
 def read(key: str) -> dict[str, Any]:
