@@ -29,6 +29,11 @@ _NOTHING = {
     "zh": "已发布的资料里没有相关内容。",
     "en": "This is not in the published material.",
 }
+# Said to a wish about the answers themselves; whether it is remembered is not this model's to say.
+_HEARD = {
+    "zh": "好的，知道了。",
+    "en": "Understood.",
+}
 _FAILED = {
     "zh": "暂时查不到资料，请稍后再试。",
     "en": "The material cannot be looked up right now; please try again later.",
@@ -43,6 +48,7 @@ _FORM_HEADING = "回复形式 Reply form"
 _FORM_LINE = re.compile(r"- (\w+): ([\w-]+)")
 
 _LATIN = re.compile("[a-zA-Z]")
+_QUESTION_MARK = re.compile("[?？]")
 # Words of asking, which say nothing about what is asked.
 _ASKING = re.compile(
     "请问|麻烦|你好|您好|谢谢|一下|怎么样|怎么办|怎么|怎样|如何|什么时候|什么|哪里|哪些|哪个|为什么|多少钱|多少|多久|多长时间"
@@ -154,7 +160,10 @@ def _answer(question: str, results: list[dict[str, Any]], form: _ReplyForm) -> s
     if quote is not None:
         return str(quote)
     quote = _foreign(question, passages, form.following)
-    return _NOTHING[language] if quote is None else f"{_FOREIGN[language]}\n{quote}"
+    if quote is not None:
+        return f"{_FOREIGN[language]}\n{quote}"
+    only_wishes = offline_wishes.stated(question) and not _QUESTION_MARK.search(question)
+    return _HEARD[language] if only_wishes else _NOTHING[language]
 
 
 def _best(question: str, passages: list[_Passage], following: int) -> _Quote | None:

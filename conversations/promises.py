@@ -273,7 +273,7 @@ def _is_in_force(document: KnowledgeDocument) -> bool:
     return KnowledgeDocument.objects.filter(pk=document.pk, live_build=document.live_build).exists()
 
 
-CHECKS = (
+_CHECKS = (
     Check("P1", "answers use only what was live at commit", answers_from_what_was_not_live),
     Check("P1", "live pointers and versions agree", live_pointers_that_contradict_their_version),
     Check("P2", "no row points into another tenant or store", rows_that_cross_tenants),
@@ -285,3 +285,4 @@ CHECKS = (
     Check("P6", "every model call is recorded and settled", model_calls_without_usage),
     Check("P7", "the index holds every live version", live_versions_missing_in_the_index),
 )
+CHECKS = tuple(sorted(_CHECKS, key=lambda check: check.promise))

@@ -189,3 +189,17 @@ def test_the_products_own_prompt_is_understood() -> None:
     assert (
         ask("键盘怎么清洁？", prompt=prompts.system_prompt("灯店", Communication())) == "已发布的资料里没有相关内容。"
     )
+
+
+@pytest.mark.parametrize(
+    ("said", "answer"),
+    [
+        ("以后请用简洁的方式回复", "好的，知道了。"),
+        ("Please always keep your answers short.", "Understood."),
+        ("以后请用简洁的方式回复。火星旅行多少钱？", "已发布的资料里没有相关内容。"),
+        ("火星旅行多少钱？", "已发布的资料里没有相关内容。"),
+    ],
+)
+def test_a_mere_wish_about_the_answers_is_not_told_that_there_is_nothing(said: str, answer: str) -> None:
+    assert ask(said) == answer
+    assert "两年" in ask("以后请简短一点。键盘保修多久？", WARRANTY)
