@@ -3,6 +3,7 @@ VENV ?= .venv
 PYTHON ?= python3.11
 PORT ?= 8000
 ARGS ?=
+FILE ?= tests/memory/labelled_messages.jsonl
 export OMP_NUM_THREADS ?= 1
 
 bin := $(VENV)/bin
@@ -10,7 +11,7 @@ base := $(VENV)/.base-installed
 dev := $(VENV)/.dev-installed
 
 .DEFAULT_GOAL := help
-.PHONY: help system demo run test check format openapi benchmarks clean
+.PHONY: help system demo run test acceptance endpoint-named evaluate check format openapi benchmarks clean
 
 help: ## This list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -52,6 +53,18 @@ run: $(base) ## Serve admin, API and docs on PORT (8000)
 
 test: $(dev) ## The suite, on servers of its own; ARGS=... goes to pytest
 	$(bin)/python -m tests.servers $(bin)/pytest $(if $(ARGS),$(ARGS),-n 2)
+
+acceptance: endpoint-named $(dev) ## Four checks of a real model: ZHIFU_ACCEPTANCE_MODEL, _BASE_URL, ZHIFU_SECRET_ACCEPTANCE
+	$(bin)/python -m tests.servers $(bin)/pytest tests/acceptance -m acceptance $(ARGS)
+
+endpoint-named:
+	@for name in ZHIFU_ACCEPTANCE_MODEL ZHIFU_ACCEPTANCE_BASE_URL ZHIFU_SECRET_ACCEPTANCE; do \
+		printenv $$name | grep -q . || { echo "make acceptance asks a real model: set ZHIFU_ACCEPTANCE_MODEL, ZHIFU_ACCEPTANCE_BASE_URL (https://host/v1) and ZHIFU_SECRET_ACCEPTANCE (its key, or any word); missing here: $$name"; exit 1; }; \
+	done
+
+evaluate: $(base) ## How well the chat model reads wishes, on FILE (tests/memory/labelled_messages.jsonl)
+	$(bin)/python manage.py migrate --verbosity 0
+	$(bin)/python manage.py evaluate_extraction $(FILE) $(ARGS)
 
 check: $(dev) ## What CI runs: lint, format, types, migrations, schema, tests
 	$(bin)/ruff check .

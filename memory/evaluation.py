@@ -252,13 +252,13 @@ def _message(line: str, number: int) -> Message:
         raise _bad_line(number, "不是 JSON / it is no JSON") from error
     if not isinstance(row, dict) or set(row) != _KEYS:
         raise _bad_line(number, f"需要这些键 / it needs the keys: {', '.join(sorted(_KEYS))}")
-    texts = [row["text"], row["variety"], row["kind"]]
+    texts = (row["text"], row["variety"], row["kind"])
     if not all(isinstance(text, str) and text for text in texts) or not isinstance(row["wishes"], dict):
         raise _bad_line(number, "类型不对 / text, variety and kind are strings, wishes is an object")
     for name, value in row["wishes"].items():
         if name not in FIELDS or (value != WITHDRAWN and canonical(name, value) != value):
             raise _bad_line(number, f"没有这样的取值 / there is no such value: {name} = {value!r}")
-    return Message(*texts, row["wishes"])
+    return Message(row["text"], row["variety"], row["kind"], row["wishes"])
 
 
 def _bad_line(number: int, why: str) -> errors.Invalid:

@@ -15,7 +15,20 @@ from collections.abc import Callable
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, cast
 
-from tests.model_shapes import SHAPES, SLOW_SECONDS, Answered, Body, Shape, asks_for_wishes, refusal, says, wishes
+from config import offline
+from tests.model_shapes import (
+    SHAPES,
+    SLOW_SECONDS,
+    Answered,
+    Body,
+    Shape,
+    asks_for_wishes,
+    call,
+    calls,
+    refusal,
+    says,
+    wishes,
+)
 
 # Anything a script may hold: a body, the text of an answer, or something that makes one of these from the request.
 Step = Body | str | Callable[[Body], Any]
@@ -68,6 +81,13 @@ def _wrong_message(message: Body, waiting: list[str]) -> str:
         return "arguments are no JSON object"
     waiting += [made["id"] for made in tool_calls]
     return "two calls with one id" if len(set(waiting)) != len(waiting) else ""
+
+
+def extractive(request: Body) -> Body:
+    """Answer as the built-in model does."""
+    reply = offline.complete(request["messages"], request.get("tools", []))
+    made = [call(one.name, one.arguments, f"c{number}") for number, one in enumerate(reply.tool_calls, start=1)]
+    return calls(*made) if made else says(reply.content)
 
 
 class ModelServer:
@@ -135,6 +155,8 @@ class ModelServer:
         model = request["model"]
         if model == "429-then-ok":
             return self._limit_once
+        if model == "extractive":
+            return extractive
         if model != "scripted":
             if model not in SHAPES:
                 raise refusal(404, f"The model {model} does not exist.")
@@ -212,5 +234,5 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--port", type=int, default=9009)
     with ModelServer(parser.parse_args().port) as running:
-        print(f"listening at {running.url}; models: scripted, 429-then-ok, {', '.join(SHAPES)}")  # noqa: T201
+        print(f"listening at {running.url}; models: scripted, extractive, 429-then-ok, {', '.join(SHAPES)}")  # noqa: T201
         threading.Event().wait()
