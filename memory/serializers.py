@@ -11,7 +11,17 @@ from zhifu.pagination import Page
 from zhifu.scope import ActorKind
 
 
-class LanguageField(serializers.ChoiceField):
+class CodeField(serializers.ChoiceField):
+    """One of the codes that can be remembered."""
+
+    def to_internal_value(self, data: Any) -> str:
+        if not isinstance(data, str) or data not in self.choices:
+            known = ", ".join(map(str, self.choices))
+            raise serializers.ValidationError(f"不能记住这个值，可以是 / This cannot be remembered; one of: {known}.")
+        return data
+
+
+class LanguageField(CodeField):
     """A BCP-47 tag of a language that can be remembered; `en-US` is stored as `en`, `zh-TW` as `zh-Hant`."""
 
     def __init__(self, **kwargs: Any) -> None:
@@ -19,29 +29,47 @@ class LanguageField(serializers.ChoiceField):
 
     def to_internal_value(self, data: Any) -> str:
         known = canonical_language(data) if isinstance(data, str) else None
-        return str(super().to_internal_value(known or data))
+        return super().to_internal_value(known or data)
+
+
+class RevisionField(serializers.IntegerField):
+    """A JSON number: DRF would take its text too."""
+
+    def to_internal_value(self, data: Any) -> int:
+        if isinstance(data, bool) or not isinstance(data, int):
+            raise serializers.ValidationError("必须是整数 / Must be an integer.")
+        return int(super().to_internal_value(data))
+
+
+class ChoiceOfConsent(serializers.BooleanField):
+    """true or false: whether somebody consents is not read out of "yes", 1 or "off"."""
+
+    def to_internal_value(self, data: Any) -> bool:
+        if not isinstance(data, bool):
+            raise serializers.ValidationError("必须是 true 或 false / Must be true or false.")
+        return data
 
 
 class RevisionInput(StrictSerializer):
-    expected_revision = serializers.IntegerField(
+    expected_revision = RevisionField(
         min_value=0, max_value=2**63 - 1, help_text="`revision` as it was last read; another one is answered 409"
     )
 
 
 class ConsentInput(RevisionInput):
-    enabled = serializers.BooleanField(help_text="whether to remember; what was remembered goes in either case")
+    enabled = ChoiceOfConsent(help_text="whether to remember; what was remembered goes in either case")
 
 
 class ChangeInput(RevisionInput):
     """At least one field; null removes it, a field that is left out stays as it is."""
 
-    response_style = serializers.ChoiceField(ResponseStyle.choices, required=False, allow_null=True)
+    response_style = CodeField(ResponseStyle.choices, required=False, allow_null=True)
     language = LanguageField(required=False, allow_null=True)
-    contact_channel = serializers.ChoiceField(ContactChannel.choices, required=False, allow_null=True)
+    contact_channel = CodeField(ContactChannel.choices, required=False, allow_null=True)
 
     def validate(self, attrs: dict[str, Any]) -> dict[str, Any]:
         if not set(attrs) & set(FIELDS):
-            raise serializers.ValidationError("至少给出一个字段 / Give at least one field.")
+            raise serializers.ValidationError(f"至少给出一个字段 / Give at least one field: {', '.join(FIELDS)}.")
         return attrs
 
 

@@ -129,5 +129,7 @@ def _check_revision(profile: MemoryProfile, expected: int) -> None:
 def _check_consent(profile: MemoryProfile) -> None:
     if not profile.consent:
         raise errors.Conflict(
-            "请先开启记忆再设置 / Memory is switched off: allow it first, then set it.", code="CONSENT_REQUIRED"
+            "请先用 PUT /openapi/v1/memory/consent 开启记忆，再设置 / Memory is switched off: allow it first by PUT "
+            "/openapi/v1/memory/consent, then set it at the revision that is answered.",
+            code="CONSENT_REQUIRED",
         )

@@ -13,10 +13,15 @@ from rest_framework.test import APIClient
 
 from conversations import turns
 from knowledge import indexing
+from memory import extracting, purging
+from memory.models import MemoryProfile
 from tests.admin.estate import furnish, list_of, sign_in
 from tests.conversations.talking import CONVERSATIONS, begin, runs, say
 from tests.factories import Shop, make_store_key
 from tests.knowledge.publishing import draft
+from tests.memory import remembering
+from tests.model_server import ModelServer
+from tests.model_shapes import wishes
 from tests.query_counts import pinned
 from tests.tenancy.test_every_route import _CONTENT, call, callers, settle
 from zhifu import sweeping
@@ -71,6 +76,44 @@ def test_writing_costs_what_it_did(shop: Shop) -> None:
         run = customer.post(f"{CONVERSATIONS}/{talk}/messages", {"text": "你好"}).json()["run"]["id"]
     with pinned("a cancelled run"):
         assert customer.post(f"/openapi/v1/runs/{run}/cancel").status_code == 200
+
+
+def test_deciding_about_memory_costs_what_it_did(shop: Shop) -> None:
+    client, memory = shop.shopper, remembering.MEMORY
+    with pinned("a consent"):
+        assert client.put(f"{memory}/consent", {"enabled": True, "expected_revision": 0}).status_code == 200
+    with pinned("a change of memory"):
+        assert client.patch(memory, {"language": "en", "expected_revision": 1}).status_code == 200
+    for revision in (2, 3):
+        with pinned("GET /openapi/v1/memory with content"):
+            assert client.get(memory).json()["communication"]["language"] == "en"
+        fields = {"response_style": "concise", "contact_channel": "sms"}
+        assert client.patch(memory, fields | {"expected_revision": revision}).status_code == 200
+    with pinned("a clear"):
+        assert client.post(f"{memory}/clear", {"expected_revision": 4}).status_code == 200
+
+
+def test_remembering_costs_what_it_did(shop: Shop, model_server: ModelServer) -> None:
+    remembering.consent(shop)
+    messages = f"{CONVERSATIONS}/{begin(shop)}/messages"
+    with pinned("a message that is to be remembered"):
+        assert shop.shopper.post(messages, {"text": "你好"}).status_code == 202
+    model_server.wish(wishes(language="en", language_evidence="请用英文回答"), wishes())
+    jobs = [remembering.hear(shop, "以后请用英文回答") for _ in range(2)]
+    turns.run_turn(shop.customer.conversations.order_by("pk").first().runs.get().pk)
+    for job, outcome, name in zip(
+        jobs, ("STORED", "NOTHING"), ("an extraction that stores", "an extraction that finds nothing"), strict=True
+    ):
+        job.refresh_from_db()
+        with pinned(name):
+            extracting.run_extraction(job.pk)
+        job.refresh_from_db()
+        assert job.outcome == outcome
+    remembering.change(shop, contact_channel="sms")
+    selection = purging.Selection(job_id=jobs[0].pk)
+    with pinned("a purge of one customer"):
+        assert purging.purge(MemoryProfile.objects.get().pk, selection)
+    assert remembering.remembered(shop) == {"contact_channel": "sms"}
 
 
 @pytest.mark.parametrize(("chunks", "name"), [(1, "an index job of one batch"), (40, "an index job of two batches")])
