@@ -18,6 +18,7 @@ from memory.communication import FIELDS, canonical
 WITHDRAWN = "withdrawn"
 # Longer than any message may be: a longer "span" of one is none.
 _LONGEST = 4000
+_LONGEST_NAME = 40
 # Marks that models put around what they copy.
 _MARKS = " \t\r\n\u3000\"'“”‘’「」『』`"
 
@@ -32,7 +33,7 @@ _MOMENT = re.compile(
 _LASTING = re.compile(
     r"以后|今后|往后|日后|从此|从现在|从今|从这次|今天起|今天开始|今日起|由而家|由今日|一直|永远|每次|次次|一律|长期|默认"
     r"|统一|平时|平常|通常"
-    r"|(?:^|[\s。，,;；！!])之后|都(?:用|要|请|发|给|以|得|跟|和|说|讲|回)|将来|凡是|所有"
+    r"|(?<![^\s。，,;；！!])之后|都(?:用|要|请|发|给|以|得|跟|和|说|讲|回)|将来|凡是|所有"
     r"|\b(?:from now on|from here on|from today|always|allways|in (?:the )?future|going forward|moving forward"
     r"|every ?time|henceforth|normally|usually|by default|all future|in all|whenever|generally|permanently"
     r"|as a rule)\b",
@@ -120,11 +121,17 @@ def _accepted_field(own: "_OwnWords", field: str, stated: dict[str, Any]) -> Wis
     span = _Span(own.message, evidence.strip(_MARKS))
     if value.strip().lower() == WITHDRAWN:
         return Wish(field, None) if _is_taken_back(own, field, span) else None
-    known = canonical(field, value)
+    known = canonical(field, value) or _named(field, value)
     named = (
         None if known is None else next((code for code in _or_less(known) if _is_wished(own, field, code, span)), None)
     )
     return None if named is None else Wish(field, named)
+
+
+def _named(field: str, value: str) -> str | None:
+    """Return the code of a value that a model gives by its name: `English`, `日本語`."""
+    name = offline_vocabulary.normal(value.strip()[:_LONGEST_NAME])
+    return next((code for code, cue in cues.CUES[field].items() if cue.fullmatch(name)), None)
 
 
 def _or_less(value: str) -> tuple[str, ...]:
@@ -180,6 +187,7 @@ class _OwnWords:
         self.message = message
         crossed = _QUOTED.sub(_crossed_out, message)
         self._text = _PASTED.sub(_crossed_out, offline_vocabulary.normal(crossed))
+        self._seen: dict[tuple[re.Pattern[str], _Place], re.Match[str] | None] = {}
 
     def places(self, cue: re.Pattern[str]) -> Iterator[_Place]:
         return (_Place(*found.span()) for found in cue.finditer(self._text))
@@ -191,7 +199,8 @@ class _OwnWords:
 
     def is_of_others(self, place: _Place) -> bool:
         """Say whether somebody else wishes that, or says so."""
-        return bool(_OTHERS.search(self._text, self._clause_at(place).start, place.start))
+        others = self._first(_OTHERS, self._clause_at(place))
+        return others is not None and others.end() <= place.start
 
     def is_lasting_wish(self, place: _Place) -> bool:
         """Say whether the place is about the customer's answers, and not for the moment only."""
@@ -210,7 +219,14 @@ class _OwnWords:
         return not asks or self._has(_IMAGINED, sentence)
 
     def _has(self, pattern: re.Pattern[str], place: _Place) -> bool:
-        return bool(pattern.search(self._text[place.start : place.end]))
+        return self._first(pattern, place) is not None
+
+    def _first(self, pattern: re.Pattern[str], place: _Place) -> re.Match[str] | None:
+        # A clause is asked the same for each of its words.
+        key = (pattern, place)
+        if key not in self._seen:
+            self._seen[key] = pattern.search(self._text, place.start, place.end)
+        return self._seen[key]
 
     def _clause_at(self, place: _Place) -> _Place:
         return self._part_at(self._clause_starts, place)

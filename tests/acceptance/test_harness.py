@@ -54,7 +54,7 @@ def test_an_endpoint_that_is_away_fails(
 
 @pytest.mark.parametrize("missing", VARIABLES.values())
 def test_without_an_endpoint_it_stops_before_anything_else_and_says_what_to_set(tmp_path: Path, missing: str) -> None:
-    named = {name: "given" for name in VARIABLES.values()} | {missing: ""}
+    named = dict.fromkeys(VARIABLES.values(), "given") | {missing: ""}
     made = subprocess.run(
         ["make", "--no-print-directory", "acceptance", f"VENV={tmp_path / 'none'}"],
         cwd=ROOT,

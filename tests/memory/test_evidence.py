@@ -79,6 +79,7 @@ def test_every_value_that_can_be_remembered_has_cues(field: str) -> None:
         ("可以麻烦你们以后都用英文回复吗？", "en"),
         ("如果可以的话，以后能用英文回复吗？", "en"),
         ("这次先详细讲，以后的回复都简短就行", "concise"),
+        ("这次先详细讲，之后回复简短就行", "concise"),
     ],
 )
 def test_a_wish_named_by_the_customer_is_accepted(message: str, value: str) -> None:
@@ -99,6 +100,7 @@ def test_a_wish_named_by_the_customer_is_accepted(message: str, value: str) -> N
         ("以后用英文回复我", "en", ""),
         ("以后用英文回复我", "en", "“”"),
         ("以后用英文回复我", "tlh", "以后用英文回复我"),
+        ("这单到账之后发短信告诉我", "sms", "之后发短信告诉我"),
     ],
 )
 def test_a_value_its_evidence_does_not_name_is_refused(message: str, value: str, words: str) -> None:
@@ -253,6 +255,14 @@ def test_a_script_that_nobody_named_comes_down_to_the_language() -> None:
     assert accept("以后用英文", "language", "en-US", "用英文") == "en"
 
 
+def test_a_value_given_by_its_name_is_that_value() -> None:
+    assert accept("以后用英文", "language", "English", "用英文") == "en"
+    assert accept("以后用繁體", "language", "繁體", "用繁體") == "zh-Hant"
+    assert accept("以后用英文", "language", "日本語", "用英文") is None
+    assert accept("以后微信联系", "contact_channel", "WeChat", "微信") == "wechat"
+    assert accept("以后用英文", "language", "English or French", "用英文") is None
+
+
 def test_marks_around_what_was_copied_do_not_matter() -> None:
     assert accept("以后用英文回复我", "language", "en", " “以后用英文”\n") == "en"
 
@@ -364,6 +374,7 @@ def test_two_thousand_characters_of_anything_are_read_at_once(message: str) -> N
 
 @given(st.lists(PIECES, min_size=1, max_size=8).map("".join))
 @example("不要再用")
+@example("英文这次")
 def test_repetitions_are_read_at_once(piece: str) -> None:
     assert_quick((piece * (2000 // len(piece) + 1))[:2000])
 
