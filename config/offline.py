@@ -156,14 +156,23 @@ def _answer(question: str, results: list[dict[str, Any]], form: _ReplyForm) -> s
     ]
     if not passages and all("error" in result for result in results):
         return _FAILED[language]
-    quote = _best(question, passages, form.following)
+    about = _without_wishes(question)
+    quote = _best(about, passages, form.following)
     if quote is not None:
         return str(quote)
-    quote = _foreign(question, passages, form.following)
+    quote = _foreign(about, passages, form.following)
     if quote is not None:
         return f"{_FOREIGN[language]}\n{quote}"
-    only_wishes = offline_wishes.stated(question) and not _QUESTION_MARK.search(question)
+    only_wishes = about != question and not _QUESTION_MARK.search(about)
     return _HEARD[language] if only_wishes else _NOTHING[language]
+
+
+def _without_wishes(question: str) -> str:
+    """Return what is asked beside wishes about the answers themselves."""
+    for name, words in offline_wishes.stated(question).items():
+        if name.endswith("_evidence"):
+            question = question.replace(words, " ")
+    return question
 
 
 def _best(question: str, passages: list[_Passage], following: int) -> _Quote | None:
