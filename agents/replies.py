@@ -12,19 +12,15 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from agents import markup
-from config.model_reply import ModelReply, RawCall, clean_text
+from config.model_reply import ModelReply, RawCall, UnreadableArguments, clean_text, read_arguments
 
 MAX_CALLS = 4
 _LONGEST_TEXT = 20_000
-_LONGEST_ARGUMENTS = 20_000
-# "\"{...}\"" gets one level deeper each time a host renders the history again.
-_MOST_ENCODINGS = 4
 # No tool takes more than a list in an object; MariaDB keeps JSON 31 levels deep.
 _DEEPEST = 8
 
 _KEEPABLE_ID = re.compile(r"[A-Za-z0-9_.:-]{1,64}")
 _NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9_-]+")
-_FENCE = re.compile(r"^```[a-z]*\s*|\s*```$")
 
 
 @dataclass(frozen=True)
@@ -56,10 +52,6 @@ class Reply:
         return message
 
 
-class _Unreadable(ValueError):
-    """Arguments with no reading, or more than one."""
-
-
 def parse(reply: ModelReply, known_ids: Iterable[str]) -> Reply:
     """Return what the model said and asks for. Never raises.
 
@@ -84,7 +76,7 @@ def _call(raw: RawCall) -> ToolCall:
     name = _name(raw.name)
     try:
         return ToolCall("", name, _arguments(raw.arguments))
-    except _Unreadable as error:
+    except UnreadableArguments as error:
         return ToolCall("", name, error=str(error))
 
 
@@ -103,32 +95,8 @@ def _name(name: str) -> str:
 
 
 def _arguments(text: str) -> dict[str, Any]:
-    """Return the arguments as an object. Raises _Unreadable when there is not exactly one reading."""
-    if len(text) > _LONGEST_ARGUMENTS:
-        raise _Unreadable("The arguments are too long.")
-    value: Any = text
-    for _ in range(_MOST_ENCODINGS):
-        if not isinstance(value, str):
-            break
-        value = _decoded(value)
-    if value is None:
-        return {}
-    if not isinstance(value, dict):
-        raise _Unreadable("The arguments must be one JSON object.")
-    return {_key(key): _cleaned(item, 1) for key, item in value.items()}
-
-
-def _decoded(text: str) -> Any:
-    text = _FENCE.sub("", text.strip())
-    if not text:
-        return None
-    try:
-        value, end = _DECODER.raw_decode(text)
-    except (ValueError, RecursionError) as error:
-        raise _Unreadable("The arguments are not valid JSON; send one complete JSON object.") from error
-    if re.search(r"[{\[]", text[end:]):
-        raise _Unreadable("There is more than one JSON value; send one JSON object per call.")
-    return value
+    """Return the arguments without markup. Raises UnreadableArguments when there is not exactly one reading."""
+    return {_key(key): _cleaned(item, 1) for key, item in read_arguments(text).items()}
 
 
 def _key(key: str) -> str:
@@ -136,9 +104,9 @@ def _key(key: str) -> str:
 
 
 def _cleaned(value: Any, depth: int) -> Any:
-    """Return the value without markup. Raises _Unreadable for what is nested too deeply or is no number of JSON."""
+    """Return the value without markup. Raises UnreadableArguments for what is too deep or no number of JSON."""
     if depth > _DEEPEST:
-        raise _Unreadable("The arguments are nested too deeply.")
+        raise UnreadableArguments("The arguments are nested too deeply.")
     if isinstance(value, str):
         return markup.without_markup(clean_text(value)).strip()
     if isinstance(value, list):
@@ -146,15 +114,8 @@ def _cleaned(value: Any, depth: int) -> Any:
     if isinstance(value, dict):
         return {_key(key): _cleaned(item, depth + 1) for key, item in value.items()}
     if isinstance(value, float) and not math.isfinite(value):
-        raise _Unreadable("A number in the arguments is out of range.")
+        raise UnreadableArguments("A number in the arguments is out of range.")
     return value
-
-
-def _refuse_constant(name: str) -> Any:
-    raise ValueError(f"{name} is not JSON")
-
-
-_DECODER = json.JSONDecoder(strict=False, parse_constant=_refuse_constant)
 
 
 def _as_dict(call: ToolCall) -> dict[str, Any]:

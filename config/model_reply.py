@@ -5,6 +5,7 @@ content means (markup, thinking, repaired arguments) is judged by who asked.
 """
 
 import json
+import re
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -12,6 +13,10 @@ from typing import Any
 _MOST_TOKENS = 100_000_000
 # What hosts add around each message: role and separators.
 _TOKENS_PER_MESSAGE = 4
+_LONGEST_ARGUMENTS = 20_000
+# "\"{...}\"" gets one level deeper each time a host renders the history again.
+_MOST_ENCODINGS = 4
+_FENCE = re.compile(r"^```[a-z]*\s*|\s*```$")
 
 
 @dataclass(frozen=True)
@@ -37,6 +42,10 @@ class ModelReply:
     is_estimated: bool = False
 
 
+class UnreadableArguments(ValueError):
+    """The arguments of a call have no reading, or more than one; its text tells the model what to mend."""
+
+
 class UnreadableReply(Exception):
     """The body holds no message at all: an error in a 200, no choices, or not even an object."""
 
@@ -53,6 +62,25 @@ def read_body(body: Any) -> ModelReply:
     if counts is None:
         return replace(reply, output_tokens=estimate_reply(reply), is_estimated=True)
     return replace(reply, input_tokens=counts[0], output_tokens=counts[1])
+
+
+def read_arguments(text: str) -> dict[str, Any]:
+    """Return the arguments of a call as an object: out of a code fence, encoded more than once, with something after.
+
+    Raises UnreadableArguments when there is not exactly one reading.
+    """
+    if len(text) > _LONGEST_ARGUMENTS:
+        raise UnreadableArguments("The arguments are too long.")
+    value: Any = text
+    for _ in range(_MOST_ENCODINGS):
+        if not isinstance(value, str):
+            break
+        value = _decoded(value)
+    if value is None:
+        return {}
+    if not isinstance(value, dict):
+        raise UnreadableArguments("The arguments must be one JSON object.")
+    return value
 
 
 def estimate_tokens(text: str) -> int:
@@ -76,6 +104,26 @@ def estimate_request(messages: list[dict[str, Any]], tools: list[dict[str, Any]]
 def clean_text(text: str) -> str:
     """Return `text` without what no database column takes: NUL and lone surrogates."""
     return text.replace("\x00", "").encode("utf-8", "ignore").decode("utf-8")
+
+
+def _decoded(text: str) -> Any:
+    text = _FENCE.sub("", text.strip())
+    if not text:
+        return None
+    try:
+        value, end = _DECODER.raw_decode(text)
+    except (ValueError, RecursionError) as error:
+        raise UnreadableArguments("The arguments are not valid JSON; send one complete JSON object.") from error
+    if re.search(r"[{\[]", text[end:]):
+        raise UnreadableArguments("There is more than one JSON value; send one JSON object per call.")
+    return value
+
+
+def _refuse_constant(name: str) -> Any:
+    raise ValueError(f"{name} is not JSON")
+
+
+_DECODER = json.JSONDecoder(strict=False, parse_constant=_refuse_constant)
 
 
 def _unwrapped(body: Any) -> dict[str, Any]:

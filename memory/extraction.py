@@ -5,7 +5,6 @@ bounded number of calls, each on record, whatever langmem would like. A model th
 there is nothing: it is asked again, and then the extraction has failed.
 """
 
-import json
 import logging
 from collections.abc import Callable
 from typing import Any, Literal
@@ -19,7 +18,7 @@ from langmem import create_memory_manager
 from langsmith import tracing_context
 from pydantic import BaseModel, ConfigDict, Field, PrivateAttr
 
-from config.model_reply import ModelReply, RawCall, clean_text
+from config.model_reply import ModelReply, RawCall, UnreadableArguments, clean_text, read_arguments
 from zhifu import errors
 
 logger = logging.getLogger(__name__)
@@ -220,10 +219,8 @@ def _one_call(reply: ModelReply, names: set[str]) -> ToolCall | None:
 
 def _arguments(call: RawCall) -> dict[str, Any] | None:
     try:
-        value = _clean(json.loads(call.arguments.strip() or "{}", strict=False))
-    except (ValueError, RecursionError):
-        return None
-    if not isinstance(value, dict):
+        value = _clean(read_arguments(call.arguments))
+    except (UnreadableArguments, RecursionError):
         return None
     return {key: item for key, item in value.items() if item not in _LEFT_OUT}
 

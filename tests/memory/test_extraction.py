@@ -216,21 +216,22 @@ SPELLED: dict[str, tuple[Any, dict[str, Any] | None]] = {
     "blanks": ("  \n", {}),
     "missing": (None, {}),
     "an empty object": ("{}", {}),
-    "null": ("null", None),
+    "null": ("null", {}),
     "a list": ('["en"]', None),
     "a string": ('"en"', None),
     "a number": ("1", None),
-    "double encoded": (json.dumps(ARGUMENTS), None),
+    "double encoded": (json.dumps(ARGUMENTS), STATED),
+    "in a fence": (f"```json\n{ARGUMENTS}\n```", STATED),
     "cut": (ARGUMENTS[:20], None),
     "glued": (ARGUMENTS * 2, None),
     "in single quotes": ("{'language': 'en'}", None),
-    "with a fence after it": (f"{ARGUMENTS}\n```\n好", None),
+    "with a fence after it": (f"{ARGUMENTS}\n```\n好", STATED),
     "nested without end": ("[" * 100_000, None),
 }
 
 
 @pytest.mark.parametrize(("arguments", "stated"), SPELLED.values(), ids=SPELLED)
-def test_arguments_that_cannot_be_read_are_no_answer(
+def test_arguments_are_read_where_there_is_one_reading_and_are_else_no_answer(
     model_server: ModelServer, ask: Asker, arguments: Any, stated: dict[str, Any] | None
 ) -> None:
     model_server.wish(*[calls(call("StatedWishes", arguments))] * MAX_CALLS)
