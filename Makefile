@@ -11,7 +11,7 @@ base := $(VENV)/.base-installed
 dev := $(VENV)/.dev-installed
 
 .DEFAULT_GOAL := help
-.PHONY: help system demo run test acceptance endpoint-named evaluate check format openapi benchmarks clean
+.PHONY: help system demo run test test-deep acceptance endpoint-named evaluate check format openapi benchmarks clean
 
 help: ## This list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -53,6 +53,9 @@ run: $(base) ## Serve admin, API and docs on PORT (8000)
 
 test: $(dev) ## The suite, on servers of its own; ARGS=... goes to pytest
 	$(bin)/python -m tests.servers $(bin)/pytest $(if $(ARGS),$(ARGS),-n 2)
+
+test-deep: $(dev) ## A longer search for histories that break a promise, a quarter of an hour
+	$(bin)/python -m tests.servers $(bin)/pytest -m deep $(ARGS)
 
 acceptance: endpoint-named $(dev) ## Four checks of a real model: ZHIFU_ACCEPTANCE_MODEL, _BASE_URL, ZHIFU_SECRET_ACCEPTANCE
 	$(bin)/python -m tests.servers $(bin)/pytest tests/acceptance -m acceptance $(ARGS)
