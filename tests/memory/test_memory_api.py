@@ -257,6 +257,7 @@ def test_consent_clears_also_when_it_changes_nothing(shop: Shop, enabled: bool) 
     remembering.change(shop, language="en")
     answer = remembering.consent(shop, enabled=enabled)
     assert (answer["consent"], answer["communication"], answer["origins"]) == (enabled, NOTHING, [])
+    assert not FieldOrigin.objects.exists()
     remembering.consent(shop)
     assert remembering.remembered(shop) == {}
     remembering.sweep()
@@ -270,6 +271,7 @@ def test_clear_keeps_the_choice(shop: Shop, enabled: bool) -> None:
         remembering.change(shop, language="en")
     answer = remembering.clear(shop)
     assert (answer["consent"], answer["communication"], answer["expires_at"]) == (enabled, NOTHING, None)
+    assert not FieldOrigin.objects.exists()
 
 
 def test_a_change_is_the_customers_own_and_leaves_the_other_fields_and_their_origins(
