@@ -17,9 +17,6 @@ from django.core.cache import caches
 from django.test import override_settings
 
 from tests import servers
-from tests.memory import remembering
-from zhifu import jobs
-from zhifu.jobs import JobStatus
 
 
 class OwnStore:
@@ -98,11 +95,3 @@ def bytes_at(key: str) -> bytes | None:
 
 def lose(key: str) -> None:
     assert raw().delete(full(key)) == 1
-
-
-def be_the_sweeper() -> None:
-    """Erase what is due, and work on every memory job that the sweeper would send, until none is left."""
-    remembering.sweep()
-    jobs.sweep()
-    for job in remembering.MemoryJob.objects.filter(status__in=(JobStatus.QUEUED, JobStatus.RUNNING)):
-        remembering.work(job)

@@ -3,7 +3,8 @@ said is settled once, and nothing stays that no row answers for."""
 
 import json
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from datetime import timedelta
 from typing import Any
 
@@ -27,7 +28,7 @@ from zhifu import faults, jobs
 from zhifu.jobs import JobStatus
 from zhifu.transactions import commit, database_now
 
-pytestmark = [pytest.mark.faults, pytest.mark.usefixtures("model_server")]
+pytestmark = [pytest.mark.django_db, pytest.mark.faults, pytest.mark.usefixtures("model_server")]
 
 WISH = "以后请用英文回复"
 ENGLISH = wishes(language="en", language_evidence=WISH)
@@ -397,9 +398,9 @@ def test_the_scan_erases_what_it_cannot_read_and_leaves_what_is_on_its_way(
     assert_settled(shop, REMEMBERED)
 
 
-def test_a_key_that_comes_into_force_while_the_scan_looks_is_no_orphan(shop: Shop) -> None:
-    profile = remembering.profile_of(shop)
-    key = content.stage(profile, profile.epoch, Communication(language="en"))
+@contextmanager
+def adopted_once_asked_for(what: str, profile: MemoryProfile, key: str) -> Iterator[None]:
+    """Bring `key` into force as soon as the block has run a statement that has `what` in it."""
 
     def adopt() -> None:
         locked = MemoryProfile.objects.select_for_update().get(pk=profile.pk)
@@ -410,15 +411,45 @@ def test_a_key_that_comes_into_force_while_the_scan_looks_is_no_orphan(shop: Sho
 
     def then_adopt(execute: Callable[..., Any], *asked: Any) -> Any:
         answer = execute(*asked)
-        if waiting:
+        if waiting and what in asked[0]:
             commit(waiting.pop())
         return answer
 
     with connection.execute_wrapper(then_adopt):
-        assert content.orphans_among([key]) == []
+        yield
     assert not waiting
+
+
+def test_a_key_that_comes_into_force_while_the_scan_looks_is_no_orphan(shop: Shop) -> None:
+    profile = remembering.profile_of(shop)
+    key = content.stage(profile, profile.epoch, Communication(language="en"))
+    with adopted_once_asked_for("SELECT", profile, key):
+        assert content.orphans_among([key]) == []
     remembering.sweep()
     assert remembering.keys_of(shop) == {key}
+
+
+def test_a_key_that_comes_into_force_while_the_sweeper_counts_it_as_given_up_is_not_erased(shop: Shop) -> None:
+    profile = remembering.profile_of(shop)
+    key = content.stage(profile, profile.epoch, Communication(language="en"))
+    let_staging_expire()
+    with adopted_once_asked_for(PendingErasure._meta.db_table, profile, key):
+        content.erase_pending()
+    remembering.sweep()
+    assert remembering.keys_of(shop) == {key}
+
+
+@pytest.mark.parametrize("known", ["doomed", "orphans"])
+def test_however_much_is_to_be_erased_all_of_it_goes(shop: Shop, known: str) -> None:
+    keys = [store.new_key(shop.tenant.pk, shop.customer.pk, number) for number in range(1100)]
+    for key in keys:
+        store.write(key, {"language": "en"})
+    if known == "doomed":
+        PendingErasure.objects.bulk_create(PendingErasure(key=key) for key in keys)
+        assert content.erase_pending() == len(keys)
+    else:
+        assert content.erase_orphans() == len(keys)
+    assert_settled(shop, {"response_style": "concise"})
 
 
 def test_a_scan_of_a_store_that_is_away_erases_nothing_and_says_so(shop: Shop) -> None:

@@ -22,7 +22,7 @@ from tests.model_shapes import Body, calls, has_results, quote, refusal, search,
 from zhifu.jobs import JobStatus
 from zhifu.models import Customer
 
-pytestmark = pytest.mark.usefixtures("model_server")
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("model_server")]
 
 WISH = "以后请用英文回复"
 ENGLISH = wishes(language="en", language_evidence=WISH)

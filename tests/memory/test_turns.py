@@ -24,6 +24,8 @@ from zhifu import faults
 from zhifu.jobs import JobStatus
 from zhifu.transactions import database_now
 
+pytestmark = pytest.mark.django_db
+
 QUESTION = "键盘怎么清洁？"
 CLEANING = "清洁键盘前请先拔掉电源。用软毛刷清洁键盘缝隙。"
 CONCISE = "- response_style: concise"
