@@ -33,10 +33,10 @@ class LanguageField(CodeField):
 
 
 class RevisionField(serializers.IntegerField):
-    """A JSON number: DRF would take its text too."""
+    """A JSON number: DRF takes its text too, and refuses true and false."""
 
     def to_internal_value(self, data: Any) -> int:
-        if isinstance(data, bool) or not isinstance(data, int):
+        if not isinstance(data, int):
             raise serializers.ValidationError("必须是整数 / Must be an integer.")
         return int(super().to_internal_value(data))
 
