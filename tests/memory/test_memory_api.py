@@ -477,13 +477,15 @@ def test_the_history_comes_in_pages(shop: Shop) -> None:
 
 def test_what_is_remembered_is_in_no_history_trail_or_page(shop: Shop, model_server: ModelServer) -> None:
     remembering.consent(shop)
-    remembering.change(shop, language="yue", contact_channel="whatsapp")
+    remembering.change(shop, language="zh-Hant", contact_channel="whatsapp")
     model_server.wish(wishes(response_style="detailed", response_style_evidence="请回答得详细一点"))
     job = remembering.learn(shop, "以后请回答得详细一点")
     shop.shopper.patch(MEMORY, {"language": "vi", "expected_revision": 0})
+    # Not so short that a random token of a page could hold them.
     values = set(remembering.remembered(shop).values())
-    assert values == {"yue", "whatsapp", "detailed"}
-    words = values | {str(code.label) for code in (Language.CANTONESE, ContactChannel.WHATSAPP, ResponseStyle.DETAILED)}
+    assert values == {"zh-Hant", "whatsapp", "detailed"}
+    codes = (Language.TRADITIONAL, ContactChannel.WHATSAPP, ResponseStyle.DETAILED)
+    words = values | {str(code.label) for code in codes}
 
     profile = remembering.profile_of(shop)
     client = sign_in(shop.member)
