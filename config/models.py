@@ -71,7 +71,7 @@ class TenantQuota(models.Model):
 
     tenant = models.OneToOneField(Tenant, models.PROTECT, related_name="quota", verbose_name=_("租户"))
     background_jobs = models.PositiveIntegerField(
-        _("同时进行的后台任务"), default=4, help_text=_("例如记忆提取。其余的任务排队等待，不会丢失。")
+        _("同时进行的后台任务"), default=4, help_text=_("例如记忆提取。其余的任务排队等待，不会丢失；0 表示暂停。")
     )
     created_at = models.DateTimeField(default=database_now, editable=False)
 

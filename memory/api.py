@@ -9,6 +9,7 @@ from rest_framework.views import APIView
 
 from memory import queries, recalling, serializers, services
 from memory.communication import FIELDS
+from memory.recalling import Recollection
 from zhifu.authentication import CustomerAuthentication, scope_of
 from zhifu.pagination import PageQuery, answer_page
 from zhifu.schema import answers
@@ -26,7 +27,10 @@ class Memory(MemoryView):
     def get(self, request: Request) -> Response:
         """What is remembered, and who said it when. 503 MEMORY_UNAVAILABLE: without Retry-After the content is lost,
         with it the store does not answer just now."""
-        return _remembered(request)
+        known = recalling.recall(queries.get_profile(scope_of(request)).customer_id)
+        if known.failure is not None:
+            raise known.failure
+        return _answer(known)
 
     @extend_schema(
         request=serializers.ChangeInput, responses=answers(200, serializers.MemoryOutput, 400, 404, 409, 503)
@@ -36,12 +40,12 @@ class Memory(MemoryView):
         body = serializers.ChangeInput(data=request.data)
         body.is_valid(raise_exception=True)
         wanted = dict(body.validated_data)
-        services.change_memory(
+        changed = services.change_memory(
             scope=scope_of(request),
             changes={field: wanted[field] for field in FIELDS if field in wanted},
             expected_revision=wanted["expected_revision"],
         )
-        return _remembered(request)
+        return _answer(changed)
 
 
 class Consent(MemoryView):
@@ -50,8 +54,7 @@ class Consent(MemoryView):
         """Allow or forbid remembering; what was remembered goes in either case."""
         body = serializers.ConsentInput(data=request.data)
         body.is_valid(raise_exception=True)
-        services.set_consent(scope=scope_of(request), **body.validated_data)
-        return _remembered(request)
+        return _answer(services.set_consent(scope=scope_of(request), **body.validated_data))
 
 
 class Clear(MemoryView):
@@ -60,8 +63,7 @@ class Clear(MemoryView):
         """Forget everything; whether to remember from now on stays as it was."""
         body = serializers.RevisionInput(data=request.data)
         body.is_valid(raise_exception=True)
-        services.clear_memory(scope=scope_of(request), **body.validated_data)
-        return _remembered(request)
+        return _answer(services.clear_memory(scope=scope_of(request), **body.validated_data))
 
 
 class History(MemoryView):
@@ -75,11 +77,7 @@ class History(MemoryView):
         return answer_page(self, request, queries.history(scope_of(request)), serializers.MemoryEventOutput)
 
 
-def _remembered(request: Request) -> Response:
-    """Answer with what is remembered now. Raises store.MemoryUnavailable."""
-    known = recalling.recall(queries.get_profile(scope_of(request)).customer_id)
-    if known.failure is not None:
-        raise known.failure
+def _answer(known: Recollection) -> Response:
     body = {
         "profile": known.profile,
         "communication": known.communication,

@@ -67,8 +67,11 @@ def let_go(profile: MemoryProfile) -> None:
 
 
 def doom(key: str) -> None:
-    """Have staged content that did not come into force erased now instead of when its time is over."""
-    PendingErasure.objects.filter(key=key).update(staged_until=None)
+    """Have staged content that did not come into force erased now instead of when its time is over.
+
+    Also when its row has been swept: what its writer wrote after that may lie there all the same.
+    """
+    PendingErasure.objects.update_or_create(key=key, defaults={"staged_until": None})
     queue.send("memory.erase_pending")
 
 

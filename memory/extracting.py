@@ -28,6 +28,7 @@ logger = logging.getLogger(__name__)
 
 # Seconds before the first repeat; doubled each time.
 BACKOFF_SECONDS = 5
+STORE_AWAY_SECONDS = 30
 
 
 class GivenUp(errors.Failure):
@@ -88,6 +89,9 @@ def _settle_failure(job: MemoryJob, failure: errors.Failure) -> None:
         _cancel(job, failure)
     elif isinstance(failure, errors.Unauthenticated):
         _cancel(job, ScopeEnded())
+    elif isinstance(failure, store.MemoryUnavailable):
+        # It is away for every job, and none is to end because of it.
+        jobs.put_back(job, failure, STORE_AWAY_SECONDS, attempts=job.attempts - 1)
     elif isinstance(failure, errors.Unavailable) and job.attempts < settings.MAX_ATTEMPTS:
         jobs.put_back(job, failure, max(BACKOFF_SECONDS * 2 ** (job.attempts - 1), failure.retry_after or 0))
     else:
@@ -105,6 +109,8 @@ def _cancel(job: MemoryJob, failure: errors.Failure) -> None:
 
 def _extract(job: MemoryJob) -> None:
     _check(job)
+    # What could not be kept is not asked for.
+    store.ping()
     wishes = _wishes(job)
     _check(job)
     profile = MemoryProfile.objects.get(customer_id=job.customer_id)

@@ -73,9 +73,12 @@ def finish(job: MemoryJob, status: JobStatus, *, code: str = "", message: str = 
     commit(_finish, job, status=status, error_code=code, error_message=message[:500], outcome=outcome)
 
 
-def put_back(job: MemoryJob, failure: errors.Failure, seconds: float) -> None:
-    """Have a job tried again after `seconds`; others may go first. Raises errors.LeaseLost as finish does."""
-    commit(_put_back, job, failure, seconds)
+def put_back(job: MemoryJob, failure: errors.Failure, seconds: float, *, attempts: int | None = None) -> None:
+    """Have a job tried again after `seconds`; others may go first. `attempts`: how many are to count, when not all.
+
+    Raises errors.LeaseLost as finish does.
+    """
+    commit(_put_back, job, failure, seconds, job.attempts if attempts is None else attempts)
 
 
 def lock_held(job: MemoryJob) -> MemoryProfile:
@@ -176,10 +179,10 @@ def _finish(job: MemoryJob, status: JobStatus, **values: Any) -> None:
     end_held(job, status, database_now(), **values)
 
 
-def _put_back(job: MemoryJob, failure: errors.Failure, seconds: float) -> None:
+def _put_back(job: MemoryJob, failure: errors.Failure, seconds: float, attempts: int) -> None:
     lock_held(job)
     now = database_now()
-    job.write_held(running_customer=None)
+    job.write_held(running_customer=None, attempts=attempts)
     job.retry_later(code=failure.code, message=failure.message, seconds=seconds)
     _start_next(job, now)
 

@@ -9,12 +9,13 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from django.conf import settings
-from django.db.models import Q, QuerySet
+from django.db.models import Exists, OuterRef, Q, QuerySet
 
 from memory import content, queries, recalling, recording, store
 from memory.communication import Communication
-from memory.models import EventKind, FieldOrigin, MemoryProfile, PendingErasure
+from memory.models import EventKind, FieldOrigin, MemoryJob, MemoryProfile, PendingErasure
 from zhifu import audit, errors
+from zhifu.jobs import OPEN_STATUSES
 from zhifu.scope import ActorKind, Scope
 from zhifu.transactions import commit, database_now
 
@@ -66,10 +67,14 @@ class Selection:
         return FieldOrigin.objects.filter(withdrawn_at=None, **given)
 
     def profiles(self) -> QuerySet[MemoryProfile]:
-        """Return the profiles that hold something selected; of a whole tenant also content that nothing explains."""
+        """Return the profiles that hold something selected; of a whole tenant also content that nothing explains, and
+        those of which a message is still being read."""
         explained = Q(pk__in=self.origins().values("profile_id"))
-        of_tenant = Q(tenant_id=self.tenant_id) & ~Q(value_key="")
-        return MemoryProfile.objects.filter(explained | of_tenant if self.is_whole_tenant else explained)
+        if not self.is_whole_tenant:
+            return MemoryProfile.objects.filter(explained)
+        open_jobs = MemoryJob.objects.filter(status__in=OPEN_STATUSES, epoch=OuterRef("epoch"))
+        being_read = Exists(open_jobs.filter(customer_id=OuterRef("customer_id")))
+        return MemoryProfile.objects.filter(explained | ~Q(value_key="") | being_read, tenant_id=self.tenant_id)
 
 
 @dataclass(frozen=True)

@@ -38,9 +38,14 @@ def recall(customer_id: int, run_id: int | None = None) -> Recollection:
         return Recollection(profile, snapshot, Communication(), {}, lost)
     except store.MemoryUnavailable as failure:
         return Recollection(profile, snapshot, Communication(), {}, failure)
+    return known(profile, content)
+
+
+def known(profile: MemoryProfile, content: Communication) -> Recollection:
+    """Return what counts of the content that `profile` points to."""
     origins = queries.origins_of(profile)
     counting = content.only(queries.fields_in_use(origins, database_now()))
-    return Recollection(profile, snapshot, counting, {field: origins[field] for field in counting.stored()})
+    return Recollection(profile, Snapshot.of(profile), counting, {field: origins[field] for field in counting.stored()})
 
 
 def is_readable(profile: MemoryProfile, now: datetime) -> bool:

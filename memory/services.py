@@ -1,5 +1,7 @@
 """What customers decide about their own memory: consent, change, clear. Each ends what was said before it: epoch and
-revision grow, the old content is out of reach at once, and jobs of older messages can write no more."""
+revision grow, the old content is out of reach at once, and jobs of older messages can write no more. Each returns what
+is then known, without asking the store again.
+"""
 
 from collections.abc import Mapping
 from datetime import datetime
@@ -15,7 +17,7 @@ from zhifu.transactions import commit, database_now
 _OWN = "memory:own"
 
 
-def set_consent(*, scope: Scope, enabled: bool, expected_revision: int) -> None:
+def set_consent(*, scope: Scope, enabled: bool, expected_revision: int) -> Recollection:
     """Allow or forbid remembering. What was remembered goes in either case, also when nothing else changes.
 
     Raises NotFound for anybody but a customer, Conflict (REVISION_CONFLICT) when the memory has moved on.
@@ -23,17 +25,21 @@ def set_consent(*, scope: Scope, enabled: bool, expected_revision: int) -> None:
     with audit.recorded(scope, "memory.set_consent", "memory") as entry:
         scope.require(_OWN)
         entry.data = {"enabled": enabled}
-        entry.object_id = str(commit(_set_consent, scope, enabled, expected_revision))
+        profile = commit(_set_consent, scope, enabled, expected_revision)
+        entry.object_id = str(profile.pk)
+    return recalling.known(profile, Communication())
 
 
-def clear_memory(*, scope: Scope, expected_revision: int) -> None:
+def clear_memory(*, scope: Scope, expected_revision: int) -> Recollection:
     """Forget everything, and keep the choice whether to remember. Raises as set_consent does."""
     with audit.recorded(scope, "memory.clear", "memory") as entry:
         scope.require(_OWN)
-        entry.object_id = str(commit(_clear, scope, expected_revision))
+        profile = commit(_clear, scope, expected_revision)
+        entry.object_id = str(profile.pk)
+    return recalling.known(profile, Communication())
 
 
-def change_memory(*, scope: Scope, changes: Mapping[str, str | None], expected_revision: int) -> None:
+def change_memory(*, scope: Scope, changes: Mapping[str, str | None], expected_revision: int) -> Recollection:
     """Set or remove fields by the customer's own hand; the others stay. `changes` holds canonical values.
 
     Raises as set_consent does, Conflict (CONSENT_REQUIRED) without consent, and store.MemoryUnavailable when the
@@ -50,10 +56,11 @@ def change_memory(*, scope: Scope, changes: Mapping[str, str | None], expected_r
         wanted = Communication.from_stored(values)
         key = content.stage(profile, profile.epoch + 1, wanted)
         try:
-            commit(_change, scope, changes, key, expected_revision)
+            changed = commit(_change, scope, changes, key, expected_revision)
         except errors.Failure:
             content.doom(key)
             raise
+    return recalling.known(changed, wanted)
 
 
 def _known(profile: MemoryProfile) -> Communication:
@@ -64,19 +71,19 @@ def _known(profile: MemoryProfile) -> Communication:
     return known.communication
 
 
-def _set_consent(scope: Scope, enabled: bool, expected_revision: int) -> int:
+def _set_consent(scope: Scope, enabled: bool, expected_revision: int) -> MemoryProfile:
     profile = _lock(scope, expected_revision)
     profile.consent = enabled
     _forget(profile)
     recording.record(profile, EventKind.CONSENTED if enabled else EventKind.WITHDRAWN, scope=scope)
-    return profile.pk
+    return profile
 
 
-def _clear(scope: Scope, expected_revision: int) -> int:
+def _clear(scope: Scope, expected_revision: int) -> MemoryProfile:
     profile = _lock(scope, expected_revision)
     _forget(profile)
     recording.record(profile, EventKind.CLEARED, scope=scope)
-    return profile.pk
+    return profile
 
 
 def _forget(profile: MemoryProfile) -> None:
@@ -85,7 +92,7 @@ def _forget(profile: MemoryProfile) -> None:
     _begin_epoch(profile)
 
 
-def _change(scope: Scope, changes: Mapping[str, str | None], key: str, expected_revision: int) -> None:
+def _change(scope: Scope, changes: Mapping[str, str | None], key: str, expected_revision: int) -> MemoryProfile:
     profile = _lock(scope, expected_revision)
     _check_consent(profile)
     now = database_now()
@@ -93,6 +100,7 @@ def _change(scope: Scope, changes: Mapping[str, str | None], key: str, expected_
     _begin_epoch(profile)
     _set_origins(profile, changes, now)
     recording.record(profile, EventKind.CHANGED, fields=changes, scope=scope)
+    return profile
 
 
 def _set_origins(profile: MemoryProfile, changes: Mapping[str, str | None], now: datetime) -> None:

@@ -43,9 +43,9 @@ PINNED = {
     "a new conversation": 5,
     "a message": 15,
     "a cancelled run": 18,
-    "a consent": 14,
-    "a change of memory": 25,
-    "a clear": 16,
+    "a consent": 13,
+    "a change of memory": 22,
+    "a clear": 15,
     "a message that is to be remembered": 16,
     # Work in the background.
     "an index job of one batch": 35,

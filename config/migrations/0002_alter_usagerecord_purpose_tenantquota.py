@@ -22,7 +22,7 @@ class Migration(migrations.Migration):
             name='TenantQuota',
             fields=[
                 ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('background_jobs', models.PositiveIntegerField(default=4, help_text='例如记忆提取。其余的任务排队等待，不会丢失。', verbose_name='同时进行的后台任务')),
+                ('background_jobs', models.PositiveIntegerField(default=4, help_text='例如记忆提取。其余的任务排队等待，不会丢失；0 表示暂停。', verbose_name='同时进行的后台任务')),
                 ('created_at', models.DateTimeField(default=zhifu.transactions.database_now, editable=False)),
                 ('tenant', models.OneToOneField(on_delete=django.db.models.deletion.PROTECT, related_name='quota', to='zhifu.tenant', verbose_name='租户')),
             ],

@@ -277,6 +277,19 @@ def test_an_extraction_that_meets_the_store_away_is_tried_again(
     assert_settled(shop, REMEMBERED)
 
 
+def test_a_store_that_is_long_away_costs_no_model_call_and_ends_no_job(shop: Shop, model_server: ModelServer) -> None:
+    model_server.wish(ENGLISH)
+    job = remembering.hear(shop, WISH)
+    asked = len(model_server.requests)
+    with outages.away():
+        for _ in range(2 * configured.MAX_ATTEMPTS):
+            job = remembering.work(job)
+            assert (job.status, job.error_code, job.attempts) == (JobStatus.QUEUED, "MEMORY_UNAVAILABLE", 0)
+    assert len(model_server.requests) == asked
+    assert remembering.work(job).outcome == JobOutcome.STORED
+    assert_settled(shop, REMEMBERED)
+
+
 def test_a_store_that_hangs_holds_up_no_request_of_a_customer_for_long(own_store: OwnStore, shop: Shop) -> None:
     revision = remembering.read(shop)["revision"]
     asked: list[tuple[str, Callable[[], Any], int]] = [

@@ -172,6 +172,21 @@ def test_a_tenant_goes_whole_even_where_no_origin_explains_its_content(shop: Sho
     assert remembering.keys_of(shop) == set()
 
 
+def test_a_tenant_that_is_purged_learns_nothing_from_what_was_said_before(
+    shop: Shop, other_shop: Shop, model_server: ModelServer
+) -> None:
+    remembering.consent(shop)
+    remembering.consent(other_shop)
+    model_server.wish(ENGLISH, ENGLISH)
+    waiting, foreign = remembering.hear(shop, SECOND_WISH), remembering.hear(other_shop, SECOND_WISH)
+    assert "1 customers" in purge("--tenant", str(shop.tenant.pk))
+    assert remembering.work(waiting).status == JobStatus.CANCELLED
+    assert remembering.work(foreign).status == JobStatus.COMPLETED
+    assert remembering.remembered(shop) == {}
+    assert remembering.remembered(other_shop) == {"language": "en"}
+    assert "0 customers" in purge("--tenant", str(shop.tenant.pk))
+
+
 def test_a_dry_run_says_what_would_go_and_changes_nothing(shop: Shop, model_server: ModelServer) -> None:
     style, _ = learn_both(shop, model_server)
     before = state(shop)
