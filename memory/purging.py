@@ -74,7 +74,7 @@ class Selection:
             return MemoryProfile.objects.filter(explained)
         open_jobs = MemoryJob.objects.filter(status__in=OPEN_STATUSES, epoch=OuterRef("epoch"))
         being_read = Exists(open_jobs.filter(customer_id=OuterRef("customer_id")))
-        return MemoryProfile.objects.filter(explained | ~Q(value_key="") | being_read, tenant_id=self.tenant_id)
+        return MemoryProfile.objects.filter(Q(tenant_id=self.tenant_id), explained | ~Q(value_key="") | being_read)
 
 
 @dataclass(frozen=True)
