@@ -17,8 +17,10 @@ _OPENING = re.compile(r"<session_([0-9a-f-]{36})>\n=+ Human Message =+\n\n")
 _FOREIGN_MESSAGE = re.compile(
     r"\byou are an? |\bact as\b|system prompt|\bprompt\b|\binstructions?\b|\btemplate|\bas an ai\b|\bconfig|\bschema\b"
     r"|dear (?:valued |all|customers?|users?|colleagues?|students?)|ignore (?:all|previous|the above)|terms (?:and|of)"
-    r"|你是一(?:个|名|位)|你现在是|系统提示|提示词|作为一(?:个|名|位)|扮演|忽略(?:以上|之前|所有|前面)|模板|模版|配置|指令|字段|参数设置"
-    r"|尊敬的|亲爱的(?:用户|客户|顾客|会员|同学)|各位|敬启|条例|规章|守则|公告|第[一二三四五六七八九十]+条"
+    r"|你是一(?:个|名|位)|你现在是|系统提示|提示词|作为一(?:个|名|位)|扮演|忽略(?:以上|之前|所有|前面)"
+    r"|(?<![用像])模[板版]|配置|指令|字段|参数设置"
+    r"|^[ \t]{0,9}尊敬的|尊敬的\w{0,8}[:：,，!！]|亲爱的(?:用户|客户|顾客|会员|同学)"
+    r"|各位|敬启|条例|规章|守则|公告|第[一二三四五六七八九十]+条"
     r"|```|^\s{0,9}#{1,6}\s|[{}]|</?[a-z|]|^\s{0,9}\|",
     re.MULTILINE,
 )
@@ -33,7 +35,9 @@ _CLOSING = "”」』》’\"`'"
 _COLON = re.compile(r"[:：](?![)）(DPp/\d])")
 # Before these a colon introduces the customer's own words.
 _OWN_LEAD = re.compile(
-    r"(?:要求|请求|需求|愿望|希望|建议|你好|您好|注意|记住|记得|主意了?|\bmind|谢谢|另外|还有|补充|一句|一点|想说|说一[下声]|习惯|偏好|喜好|p\.?s\.?|requests?|(?:preferences?|wishes)[^:]*"
+    r"(?:要求|请求|需求|愿望|希望|建议|你好|您好|注意|记住|记得|主意了?|谢谢|另外|还有|补充|一句|一点|想说|说一[下声]"
+    r"|习惯|偏好|喜好|[遍次]了?|以后|今后|往后|going forward|from now on|in future|\bmind|\btimes"
+    r"|\bi(?:'ve)? (?:already )?told you|p\.?s\.?|requests?|(?:preferences?|wishes)[^:]*"
     r"|\bhi\b|hello|hey|please|remember|also|btw|thing|wish|team|there)\s*$"
 )
 # After these the rest of the message is not the customer's, not only the paragraph.
@@ -107,13 +111,16 @@ def _lead_before(text: str, end: int) -> str:
 _SENTENCE_END = re.compile(
     r"[。！？!?；;\n]+|(?<!\.)\.(?=\s|\Z)|[~～]+(?=\s|\Z)|[\u2600-\u27bf\U0001f300-\U0001faff]+"
     # What follows a `but` stands for itself: what limits the one half does not limit the other.
-    r"|但是|不过|可是|(?<!不)但|\bbut\b|\bhowever\b"
+    r"|但是|(?<![看听忙数读睇信])不过|可是|(?<!不)但|\bbut\b|\bhowever\b"
 )
 _CLAUSE_END = re.compile(
     r"[，,…()（）\[\]【】—:：~～]+|\.{2,}|(?<=\s)-+(?=\s)|--+|(?<=[\u3400-\u9fff])[ \t\u3000]+(?=[\u3400-\u9fff])"
-    r"|所以|因为|因此|而且|然后|\bbecause\b"
+    r"|所以|虽然|即使|哪怕|\beven (?=when|if|though)|\balthough\b|因为|因此|而且|然后|\bbecause\b"
     r"|\bso (?=please|reply|can|could|i\b|from|answer|write)"
 )
+_TELLING = frozenset({"WEAK", "NOT", "HABIT", "CAN", "WILL", "UNABLE"})
+_OF_AN_AFTERTHOUGHT = frozenset({"FUTURE", "HABIT", "WEAK", "FILL", "ASK", "SO"})
+_MOST_BEFORE_SAYING = 5
 # Words that say what an answer is about, or whose it is. Where all other words are known, nothing else is meant.
 _TOPICAL = frozenset({"THING", "IF", "THIRD", "QUESTION", "TRANSLATE", "HELP", "REPORT", "ONCE", "PAST"})
 
@@ -145,10 +152,15 @@ class Clause:
 
     @cached_property
     def tags(self) -> frozenset[str]:
-        tags = frozenset[str]().union(*(word.tags for word in self.words))
+        following = [*self.words[1:], self.words[-1]]
+        # `要是有事` only means `whenever`.
+        counted = [one for one, after in zip(self.words, following, strict=True) if not _is_whenever(one, after)]
+        tags = frozenset[str]().union(*(word.tags for word in counted))
         # `之后` is `from then on` where a clause begins, else `after`.
         opening = itertools.dropwhile(lambda word: word.tags & {"ASK", "FILL"} and "THEN" not in word.tags, self.words)
-        return tags | {"FUTURE"} if "THEN" in next(opening, self.words[0]).tags else tags
+        if "THEN" in next(opening, self.words[0]).tags:
+            tags |= {"FUTURE"}
+        return tags | {"EARLIER"} if _recalls_a_wish(self.words) else tags
 
     @cached_property
     def unknown(self) -> int:
@@ -162,6 +174,12 @@ class Clause:
     @cached_property
     def mentions(self) -> tuple[Mention, ...]:
         return tuple(_mentions(self))
+
+    @cached_property
+    def is_relative(self) -> bool:
+        """Whether its question word only names what is to be told: `把怎么操作讲明白`."""
+        before = itertools.takewhile(lambda word: "QUESTION" not in word.tags, self.words)
+        return any("OBJECT" in word.tags for word in before)
 
     def follows(self, first: str, *then: str) -> bool:
         """Say whether a word of `first` is directly followed by one with a tag of `then`."""
@@ -183,6 +201,15 @@ class Sentence:
         return self.has_question_mark or "ASKING" in self.tags
 
     @cached_property
+    def is_afterthought(self) -> bool:
+        """Whether it says for how long the sentence before it holds, and nothing else: `Always.`, `以后都这样！`"""
+        only_that = all(word.tags & _OF_AN_AFTERTHOUGHT for clause in self.clauses for word in clause.words)
+        return only_that and bool(self.tags & {"FUTURE", "HABIT"})
+
+    def followed_by(self, other: "Sentence") -> "Sentence":
+        return Sentence(self.clauses + other.clauses, self.has_question_mark or other.has_question_mark)
+
+    @cached_property
     def is_known(self) -> bool:
         return all(clause.is_known for clause in self.clauses)
 
@@ -198,6 +225,8 @@ def sentences(text: str) -> list[Sentence]:
         clauses = tuple(_clauses(text, start, stop))
         if 0 < len(clauses) <= _MOST_CLAUSES:
             found.append(Sentence(clauses, bool(mark) and any(sign in "?？" for sign in text[stop:end])))
+            if len(found) > 1 and found[-1].is_afterthought:
+                found[-2:] = [found[-2].followed_by(found[-1])]
         start = end
     return found
 
@@ -209,6 +238,18 @@ def _clauses(text: str, start: int, stop: int) -> Iterator[Clause]:
         if words:
             yield Clause(words[0].start, words[-1].end, words)
         start = mark.end() if mark else stop
+
+
+def _is_whenever(word: Word, after: Word) -> bool:
+    return "IF" in word.tags and "WHENEVER" in after.tags
+
+
+def _recalls_a_wish(words: tuple[Word, ...]) -> bool:
+    """Say whether the customer tells what they asked for before: `之前跟你们说`, not what was told them."""
+    past = itertools.dropwhile(lambda word: "PAST" not in word.tags, words)
+    between = list(itertools.takewhile(lambda word: "SAY" not in word.tags, past))
+    is_said = 0 < len(between) < len(words) and any("SAY" in word.tags for word in words)
+    return is_said and len(between) <= _MOST_BEFORE_SAYING and not any(word.tags & {"YOU", "THIRD"} for word in between)
 
 
 # Said of an answer and refused, these are wishes for the opposite.
@@ -237,15 +278,30 @@ def _mentions(clause: Clause) -> Iterator[Mention]:
 def _is_unusable(clause: Clause, index: int) -> bool:
     """Say whether the clause goes on to say that this is of no use: `短信我都不看`."""
     rest = clause.words[index + 1 :]
+    if index == 0 and _is_subject(clause.words):
+        return True
     return any("UNABLE" in word.tags for word in rest) and not any("USE" in word.tags for word in clause.words[:index])
+
+
+def _is_subject(words: tuple[Word, ...]) -> bool:
+    """Say whether the customer only tells what they do with it: `短信我都当垃圾`."""
+    if not {"SEND", "ME"} <= words[0].tags:
+        return False
+    return any(not word.tags or word.tags & _TELLING for word in words[1:])
 
 
 def _is_of_a_thing(clause: Clause, index: int) -> bool:
     """Say whether the value is another noun's: an English manual, a short sleeve; or one of several."""
     following = [word for word in clause.words[index + 1 : index + 3] if "OF" not in word.tags]
-    if following and (not following[0].tags or "THING" in following[0].tags):
+    if following and ("THING" in following[0].tags or not (following[0].tags or _is_contact_asked(clause, index))):
         return True
     return _is_linked(clause.words[index : index + 3]) or _is_linked(clause.words[max(0, index - 2) : index + 1])
+
+
+def _is_contact_asked(clause: Clause, index: int) -> bool:
+    """Say whether the customer is to be reached that way, however the rest is put: `以后微信直接弹我消息`."""
+    is_channel = "contact_channel" in _fields_of(clause.words[index])
+    return is_channel and {"FUTURE", "ME"} <= clause.tags and bool(clause.tags & {"CONTACT", "SEND", "MESSAGE"})
 
 
 def _is_linked(words: tuple[Word, ...]) -> bool:

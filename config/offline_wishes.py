@@ -16,7 +16,7 @@ FIELDS = ("response_style", "language", "contact_channel")
 WITHDRAWN = "withdrawn"
 
 # Clauses about something else, and sentences about somebody else or a case that is only imagined.
-_OFF_CLAUSE = frozenset({"QUESTION", "TRANSLATE", "EITHER"})
+_OFF_CLAUSE = frozenset({"TRANSLATE", "EITHER"})
 _OFF_SENTENCE = frozenset({"IF", "REPORT"})
 _FORCE = frozenset({"ASK", "WANT", "CAN", "LIKE", "PREFER", "URGE"})
 _LASTING = frozenset({"FUTURE", "HABIT", "PREFER", "WHENEVER"})
@@ -83,7 +83,7 @@ class _Place:
 
     @property
     def _is_done_to_me(self) -> bool:
-        return any({"ANSWER", "ME"} <= word.tags or {"CONTACT", "ME"} <= word.tags for word in self.clause.words)
+        return any("ME" in word.tags and word.tags & {"ANSWER", "CONTACT", "SEND"} for word in self.clause.words)
 
 
 def stated(text: str) -> dict[str, str]:
@@ -127,6 +127,7 @@ def _keeps(earlier: _Said | None, withdrawn: _Said) -> bool:
 def _is_off(place: _Place) -> bool:
     return bool(
         place.tags & _OFF_CLAUSE
+        or ("QUESTION" in place.tags and not place.clause.is_relative)
         or place.around & _OFF_SENTENCE
         or _is_of_others(place)
         or _is_for_once(place)
@@ -142,7 +143,7 @@ def _is_of_others(place: _Place) -> bool:
     if "THIRD" not in place.around:
         is_set_apart = "ONCE" in place.before and "FUTURE" in place.tags
         return "THIRD" in place.before and not is_set_apart and not place.around & {"ME", "I", "MY"}
-    if "FUTURE" not in place.tags:
+    if "FUTURE" not in place.around and "CANCEL" not in place.tags:
         return True
     others = [clause for clause in place.sentence.clauses if "THIRD" in clause.tags]
     if all(clause.start > place.clause.start for clause in others):
@@ -153,7 +154,7 @@ def _is_of_others(place: _Place) -> bool:
 def _speaks(clause: Clause) -> bool:
     """Say whether somebody else in the clause says or wants something."""
     after = itertools.dropwhile(lambda word: "THIRD" not in word.tags, clause.words)
-    return any(word.tags & {"ANSWER", "ASK", "WANT", "LIKE", "PREFER"} for word in after)
+    return any(word.tags & {"ANSWER", "ASK", "WANT"} for word in after)
 
 
 def _is_for_once(place: _Place) -> bool:
@@ -169,7 +170,7 @@ def _is_told(place: _Place) -> bool:
         return True
     if "PAST" in place.tags and "CANCEL" not in place.around:
         return True
-    if place.tags & {"HABIT", "WEAK"} and "YOU" in place.tags and not place.around & _FORCE:
+    if place.tags & {"HABIT", "WEAK"} and "YOU" in place.tags and not place.around & (_FORCE | {"FUTURE"}):
         return True
     return _is_agent(place.clause)
 
@@ -180,9 +181,9 @@ def _is_agent(clause: Clause) -> bool:
     for word in clause.words:
         is_object = bool((word.tags | before) & {"TO", "ANSWER", "CONTACT", "SEND"})
         before = word.tags
-        if word.tags & {"I", "ME"} and not is_object and "PREFER" not in word.tags:
+        if "I" in word.tags and not is_object and "PREFER" not in word.tags:
             subject = True
-        elif subject and word.tags & {"USE", "ANSWER", "SEND"} and not word.tags & {"ME", "SHARED"}:
+        elif subject and word.tags & {"USE", "ANSWER", "SEND", "WRITE"} and not word.tags & {"ME", "SHARED", "GENERAL"}:
             return True
         elif not word.tags & {"FUTURE", "HABIT", "WEAK", "WILL", "CAN", "FILL", "NOT"}:
             subject = False
@@ -192,6 +193,8 @@ def _is_agent(clause: Clause) -> bool:
 def _is_polite_request(place: _Place) -> bool:
     """Say whether a question asks for something lasting, not only whether it is possible."""
     around = place.around
+    if "QUESTION" in around and not {"FUTURE", "CAN"} <= place.tags:
+        return False
     if "TAG" in around and not around & {"YOU"}:
         return True
     general = "GENERAL" in around and {"CAN", "ASK"} <= around
@@ -205,16 +208,29 @@ def _is_polite_request(place: _Place) -> bool:
 def _wished(place: _Place, field: str, is_spoken_of: bool) -> Mention | None:
     """Return the value of `field` that the clause asks for, the last one it names."""
     chosen = [mention for mention in place.clause.mentions if mention.field == field and mention.is_chosen]
-    is_recounted = "EARLIER" in place.tags and not place.tags & {"FUTURE", "REVISE"}
+    is_recounted = bool(place.tags & {"EARLIER", "CANCEL"}) and not place.tags & {"FUTURE", "REVISE"}
     if not chosen or is_recounted or (len(chosen) > 1 and "OR" in place.tags):
         return None
-    mention = chosen[-1]
+    mention = _outspoken(chosen)
+    if "CLEAR" in mention.tags and is_spoken_of:
+        return None
     if _is_lasting(place, field):
         if _LASTING_FORM[field](place, mention):
             return mention
     elif _is_plain(place) and _PLAIN_FORM[field](place, mention):
         return mention
-    return mention if is_spoken_of and place.clause.is_known else None
+    return mention if is_spoken_of and _is_instead(place) else None
+
+
+def _is_instead(place: _Place) -> bool:
+    """Say whether the clause names another value for what was just wished: `算了，中文吧`."""
+    return place.clause.is_known and "MY" not in place.tags and bool(place.tags & {"REVISE", "USE", "ASK", "ANSWER"})
+
+
+def _outspoken(chosen: list[Mention]) -> Mention:
+    """Return the last value; that answers should be clear counts for less than how long they should be."""
+    firm = [mention for mention in chosen if "CLEAR" not in mention.tags]
+    return (firm or chosen)[-1]
 
 
 def _is_lasting(place: _Place, field: str) -> bool:
@@ -225,7 +241,7 @@ def _is_lasting(place: _Place, field: str) -> bool:
         return bool(around & {"ME", "I", "MY"}) and clause.is_known
     if "LISTED" in around and clause.is_known:
         return True
-    if field == "contact_channel" and "WHENEVER" in around:
+    if field == "contact_channel" and "WHENEVER" in around and "ONCE" not in around:
         return True
     if "REVISE" in place.tags and "EARLIER" in around:
         return True
@@ -245,15 +261,22 @@ def _has_force(place: _Place) -> bool:
 def _lasting_language(place: _Place, mention: Mention) -> bool:
     if "ANSWER" in place.around:
         return _is_about_answers(place) and bool(place.tags & {"USE", "ANSWER", "ASK"} or place.clause.is_known)
+    if "TO" in place.tags and "USE" in place.tags and "THING" not in place.tags:
+        return place.clause.unknown <= _MOST_UNKNOWN_OF_HABIT
     return (
         place.clause.is_known
-        and "WRITE" not in place.tags
-        and bool(place.tags & {"USE", "ASK", "PREFER", "FUTURE"} or "LISTED" in place.around)
+        and ("WRITE" not in place.tags or "TO" in place.tags)
+        and bool(place.tags & {"USE", "ASK", "PREFER", "FUTURE"} or _is_bare_request(place))
     )
 
 
+def _is_bare_request(place: _Place) -> bool:
+    """Say whether the words around ask for nothing else: `English, always, please`."""
+    return "LISTED" in place.around or ("ASK" in place.around and place.sentence.is_known)
+
+
 def _lasting_style(place: _Place, mention: Mention) -> bool:
-    if "LOOSE" in mention.tags and not place.tags & {"DEGREE", "ASK"}:
+    if "LOOSE" in mention.tags and not place.tags & {"DEGREE", "ASK"} and not _is_known_and_lasting(place):
         return False
     if "SKIMPY" in mention.tags and "ANSWER" not in place.around:
         return False
@@ -262,20 +285,46 @@ def _lasting_style(place: _Place, mention: Mention) -> bool:
     return place.clause.is_known and "LIKE" not in place.tags
 
 
+def _is_known_and_lasting(place: _Place) -> bool:
+    return place.clause.is_known and {"FUTURE", "ANSWER"} <= place.tags
+
+
 def _lasting_channel(place: _Place, mention: Mention) -> bool:
-    if place.clause.follows("CONTACT", "YOU") or place.clause.follows("SEND", "YOU"):
+    if (
+        place.clause.follows("CONTACT", "YOU")
+        or place.clause.follows("SEND", "YOU")
+        or _is_only_a_place(place, mention)
+    ):
         return False
     is_bare = not place.tags & (_CONTACTING | {"USE", "ANSWER", "PREFER"})
-    if is_bare and not (place.clause.is_known and "NOT" not in place.tags):
+    if is_bare and not (place.clause.is_known and ("NOT" not in place.tags or "FUTURE" in place.tags)):
+        return False
+    if not (place.around & (_LASTING - {"HABIT"}) or place.is_to_me or place.clause.is_known):
         return False
     if place.around & _CONTACTING:
-        return place.clause.unknown <= _MOST_UNKNOWN and (
-            "THING" not in place.tags or ("CONTACT" in place.tags and place.is_to_me)
-        )
-    if not place.clause.is_known:
+        return place.clause.unknown <= _MOST_UNKNOWN and not _is_delivery(place)
+    return place.clause.is_known and _is_contact_alone(place)
+
+
+def _is_contact_alone(place: _Place) -> bool:
+    """Say whether a clause that has no word of contacting is about that all the same: `以后短信吧`."""
+    if "PREFER" in place.tags or ("ANSWER" in place.tags and (place.is_to_me or "WHENEVER" in place.around)):
+        return True
+    is_lasting = "FUTURE" in place.around or ("HABIT" in place.around and "ASK" in place.tags)
+    return is_lasting and not (place.message.asks_beside(place.sentence) or "THING" in place.message.tags)
+
+
+def _is_only_a_place(place: _Place, mention: Mention) -> bool:
+    """Say whether `here` is only where something is or goes: it is a channel of what is said or written there."""
+    return "HERE" in mention.tags and not place.tags & {"CONTACT", "ANSWER", "MESSAGE"}
+
+
+def _is_delivery(place: _Place) -> bool:
+    """Say whether it is a thing that is to be sent, not word about one: `email me about my orders`."""
+    if "THING" not in place.tags or ("CONTACT" in place.tags and place.is_to_me):
         return False
-    answered_there = "ANSWER" in place.tags and (place.is_to_me or "WHENEVER" in place.around)
-    return "PREFER" in place.tags or answered_there
+    words = itertools.takewhile(lambda word: "THING" not in word.tags, place.clause.words)
+    return not place.is_to_me or all("ABOUT" not in word.tags for word in words)
 
 
 def _is_about_answers(place: _Place) -> bool:
@@ -295,14 +344,14 @@ def _is_plain(place: _Place) -> bool:
 
 def _plain_language(place: _Place, mention: Mention) -> bool:
     if "ANSWER" in place.tags:
-        return "WRITE" not in place.tags
+        return "WRITE" not in place.tags or "TO" in place.tags
     return "USE" in place.tags and not place.around & {"WRITE", "TOPIC=language"}
 
 
 def _plain_style(place: _Place, mention: Mention) -> bool:
     if place.message.asks_beside(place.sentence) or place.clause.follows("GIVE", f"response_style={mention.value}"):
         return False
-    if "LOOSE" in mention.tags and "DEGREE" not in place.tags:
+    if mention.tags & {"LOOSE", "CLEAR"} and "DEGREE" not in place.tags:
         return False
     if "SKIMPY" in mention.tags and "ANSWER" not in place.around:
         return False
@@ -333,7 +382,7 @@ def _withdrawn(place: _Place, field: str) -> _Said | None:
     for mention in place.clause.mentions:
         if mention.field == field and not mention.is_chosen and _is_ended(place, mention):
             return _Said(WITHDRAWN, _evidence(place), of=mention.value)
-    is_about_earlier = "EARLIER" in place.around | place.before
+    is_about_earlier = bool({"EARLIER", "PREFER"} & (place.around | place.before))
     if "CANCEL" in place.tags and (is_about_earlier or ("ANSWER" in place.around and place.clause.is_known)):
         return _cancelled(place, field)
     return None
@@ -343,8 +392,10 @@ def _is_ended(place: _Place, mention: Mention) -> bool:
     """Say whether a refused value is one that was asked for before: `no longer`, `不用再…了`."""
     ended = "ENDED" in place.tags
     if mention.field == "contact_channel":
-        return "NEEDNOT" in mention.refusal and ended and "CONTACT" in place.tags
-    if mention.field == "response_style":
+        is_for_good = "CONTACT" in place.tags or ("SEND" in place.tags and "FUTURE" in place.tags | place.before)
+        is_over = "NEEDNOT" in mention.refusal or ("ENDED" in mention.refusal and "EARLIER" in place.around)
+        return is_over and ended and is_for_good
+    if mention.field == "response_style" and "ENDED" not in mention.refusal:
         return ended and bool(mention.refusal & {"NOT", "NEEDNOT"}) and bool(place.tags & {"SO", "ANSWER", "TOO"})
     return bool(mention.refusal & {"NOT", "NEEDNOT"}) and (ended or {"FUTURE", "NEEDNOT"} <= place.tags)
 
