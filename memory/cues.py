@@ -8,6 +8,8 @@ are broad: a cue says what was spoken of, not that it was wished for.
 import re
 from collections.abc import Mapping
 
+from config import offline_vocabulary
+
 
 def _any_of(*cues: str) -> re.Pattern[str]:
     # ASCII: a Latin word ends where a Chinese character begins.
@@ -79,16 +81,27 @@ _CHANNEL = {
     "wechat": _any_of("微信|薇信|威信", r"\bwe ?chat|\bweixin|\bwx\b|\bvx\b"),
     "whatsapp": _any_of(r"what'?s ?app\b|whatsapp?|瓦次普", r"\bwa\b"),
     "in_app": _any_of(
-        "站内|在线|应用内|窗口|聊天|对话框|这里|這裏|这儿|这边|呢度|客户端|网页|平台|私信|旺旺",
+        "站内|在线|应用内|窗口|聊天|对话框|(?<![寄送到发货])(?:这里|這裏|这儿|这边|呢度)|客户端|网页|平台|私信|旺旺",
         r"\bapps?\b|\bin-?app|\bhere\b|\bchat\b|\bonline\b|\binternal\b",
     ),
 }
+
+
+def _or_as_listed(field: str, cues: Mapping[str, re.Pattern[str]]) -> Mapping[str, re.Pattern[str]]:
+    """Return the cues with all by which the built-in model knows the values: the two may not disagree."""
+    return {value: _any_of(cue.pattern, offline_vocabulary.naming(f"{field}={value}")) for value, cue in cues.items()}
+
+
 CUES: Mapping[str, Mapping[str, re.Pattern[str]]] = {
-    "response_style": _STYLE,
-    "language": _LANGUAGE,
-    "contact_channel": _CHANNEL,
+    field: _or_as_listed(field, cues)
+    for field, cues in (("response_style", _STYLE), ("language", _LANGUAGE), ("contact_channel", _CHANNEL))
 }
-COMPLAINTS: Mapping[str, Mapping[str, re.Pattern[str]]] = {"response_style": _COMPLAINTS}
+COMPLAINTS: Mapping[str, Mapping[str, re.Pattern[str]]] = {
+    "response_style": {
+        value: _any_of(cue.pattern, offline_vocabulary.naming(tag))
+        for (value, cue), tag in zip(_COMPLAINTS.items(), ("LONG", "SKIMPY"), strict=True)
+    }
+}
 
 # What a wish that is taken back may be called without naming its value.
 TOPICS: Mapping[str, re.Pattern[str]] = {
@@ -101,7 +114,7 @@ EARLIER_WISHES = _any_of(
     r"\bpreferenc|\brequest|\bsettings?\b|i (?:said|told|asked)|\bearlier\b|\bprevious",
 )
 TAKEN_BACK = _any_of(
-    "算了|作废|作廢|不算|取消|撤回|撤销|收回|撤掉|不用了|不用啦|不需要|不必|免了|唔使|唔算|唔要|唔需要|忘了|忘掉|忘记|忘記",
+    "算了|当真|撤|停掉|拿掉|作罢|作废|作廢|不算|取消|撤回|撤销|收回|撤掉|不用了|不用啦|不需要|不必|免了|唔使|唔算|唔要|唔需要|忘了|忘掉|忘记|忘記",
     "当我没说|别管|不用管|不用再|别再|不要再|无需|不用|恢复|照旧|改回|删掉|去掉|清掉|都行|随便|无所谓|以前那样|平常的来",
     r"\bforget|\bnever ?mind|\bignore|\bcancel|\bscrap|\bdrop\b|\bdisregard|\bundo|\bremove|\bno longer|\bany ?more\b",
     r"n't (?:need|have|want|bother)|\btake (?:that |it )?back|\breset|\bas before|\bwhatever\b|\bno need|\bwithdraw",

@@ -31,19 +31,19 @@ _MOMENT = re.compile(
     re.ASCII,
 )
 _LASTING = re.compile(
-    r"以后|今后|往后|日后|从此|从现在|从今|从这次|今天起|今天开始|今日起|由而家|由今日|一直|永远|每次|次次|一律|长期|默认"
+    r"以后|今后|往后|日后|从此|从现在|从今|从这次|(?:今天|今日|即日|次|回)(?:起|开始)|由而家|由今日|每回|回回|一直|永远|每次|次次|一律|长期|默认"
     r"|统一|平时|平常|通常"
-    r"|(?<![^\s。，,;；！!])之后|都(?:用|要|请|发|给|以|得|跟|和|说|讲|回)|将来|凡是|所有"
+    r"|(?:(?<![^\s。，,;；！!])|请问?|麻烦|唔该|那|好)之后|都(?:用|要|请|发|给|以|得|跟|和|说|讲|回)|将来|凡是|所有"
     r"|\b(?:from now on|from here on|from today|always|allways|in (?:the )?future|going forward|moving forward"
     r"|every ?time|henceforth|normally|usually|by default|all future|in all|whenever|generally|permanently"
-    r"|as a rule)\b",
+    r"|as a (?:general )?rule|in general|from now|default|every (?:reply|answer|message|response))\b",
     re.ASCII,
 )
 # A question asks for something only when it says so, and for good; a case that is imagined asks for nothing.
 _QUESTION = re.compile(r"[?？]|[吗嗎]|怎么[办改弄换解把]|点算|点解")
 _ASKING = re.compile(
-    r"请|麻烦|拜托|能|可以|可唔可以|得唔得|可否|希望|尽量|最好|吧|就好|就行"
-    r"|\b(?:please|pls|could|can|would|will you|prefer)\b",
+    r"请|麻烦|拜托|能|可以|可唔可以|得唔得|可否|希望|尽量|最好|吧|啦|就好|就行|好[吗不嘛]|行[吗不]|得[吗唔]|\bok"
+    r"|\b(?:please|pls|could|can|would|will you|possible|prefer)\b",
     re.ASCII,
 )
 _IMAGINED = re.compile(
@@ -66,11 +66,15 @@ _PASTED = re.compile(
 )
 # A sentence that asks for a translation wants that text in a language, not the answers.
 _TRANSLATION = re.compile(
-    r"翻译|译成|译为|翻成|[文语话]怎么[说讲写]|\btranslat|\bhow (?:do|would|can) (?:i|you|we) say\b", re.ASCII
+    r"(?<![靠开用])翻译(?!软件|器|工具|机|app|才)|译成|译为|翻成|[文语话]怎么[说讲写]"
+    r"|\btranslate\b(?! everything)|\btranslation (?:of|into)\b|\bhow (?:do|would|can) (?:i|you|we) say\b",
+    re.ASCII,
 )
-_SENTENCE_END = re.compile(r"[。！？!?；;\n]+|\.(?=\s|$)")
+# Customers end sentences with a smile, too.
+_SMILE = "\u2600-\u27bf\U0001f300-\U0001faff"
+_SENTENCE_END = re.compile(rf"[。！？!?；;\n{_SMILE}]+|\.(?=\s|$)")
 _CLAUSE_END = re.compile(
-    r"[，,、。！？!?；;…—～~\n()（）:：]+|\.(?=\s|$|\.)|但是|不过|\bbut\b"
+    rf"[，,、。！？!?；;…—～~\n()（）:：{_SMILE}]+|\.(?=\s|$|\.)|但是|(?<![看听忙数读睇信])不过|\bbut\b"
     r"|(?<=[\u3400-\u9fff])[ \t\u3000]+(?=[\u3400-\u9fff])"
 )
 # Somebody else as who wishes, or who says so: in the clause, before what is wished.
@@ -90,12 +94,18 @@ _OTHERS = re.compile(
 )
 # What refuses a value when it stands right before its name, with nothing but these words between.
 _REFUSED = re.compile(
-    r"(?:(?<![特级分个区要好])(?:不|别)|勿|莫|唔|咪|没|少|太|过于|无法|而不是|而非|n't|\b(?:not|never|no|stop|without|too|cannot"
+    r"(?:(?<![特级分个区要好])(?:不|别(?!的))|勿|莫|唔|咪|没|少|太|过于|无法|而不是|而非|n't|\b(?:not|never|no|stop|without|too|cannot"
     r"|instead of|rather than))"
     r"(?:再|要|用|必|需|想|好|太|这么|那么|咁|打|发|讲|说|写|收|接|看|听|懂|会|明|给我|跟我|通过|总|老|一直|是|喜欢|习惯|钟意"
     r"|\b(?:so|too|be|use|using|call|calling|send|sending|reply|replying|answer|write|me|in|by|to|via|any|more|with|the|a|like"
     r"|want|prefer|speak|understand|read|contact|on|such)\b|\s)*$",
     re.ASCII,
+)
+# What calls it of no use when it follows the name: `繁体看不习惯`.
+_OF_NO_USE = re.compile(
+    r"[字话]?(?:我|俺)?(?:都|也|又|实在|真的|真系|基本|根本|完全|从来|一般)*(?:(?:看|听|读|睇|接|用|写)(?:得|起来)?"
+    r"(?:不|唔)(?:太|大|怎么)?(?:习惯|惯|懂|来|明|到|了|下去|清|方便)|(?:不|唔|很少|从不)(?:太|大|怎么)?(?:看|听|睇|接|习惯|惯|懂|识|会|方便)"
+    r"|看[得着]?(?:很|好|太)?(?:费劲|吃力|累|头疼|慢)|[没冇]人)"
 )
 _FURTHEST = 24
 
@@ -195,7 +205,7 @@ class _OwnWords:
     def is_refused(self, place: _Place) -> bool:
         """Say whether what stands there is what the customer does not want."""
         start = max(self._clause_at(place).start, place.start - _FURTHEST)
-        return bool(_REFUSED.search(self._text[start : place.start]))
+        return bool(_REFUSED.search(self._text[start : place.start]) or _OF_NO_USE.match(self._text, place.end))
 
     def is_of_others(self, place: _Place) -> bool:
         """Say whether somebody else wishes that, or says so."""

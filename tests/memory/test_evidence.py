@@ -10,6 +10,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from config import offline_vocabulary
 from memory import cues, evidence
 from memory.communication import FIELDS, ContactChannel, Language, ResponseStyle
 from memory.evidence import WITHDRAWN
@@ -80,6 +81,17 @@ def test_every_value_that_can_be_remembered_has_cues(field: str) -> None:
         ("如果可以的话，以后能用英文回复吗？", "en"),
         ("这次先详细讲，以后的回复都简短就行", "concise"),
         ("这次先详细讲，之后回复简短就行", "concise"),
+        ("今天先打电话，as a general rule write me an e-mail", "email"),
+        ("请问之后的回答都能写得细一些吗？", "detailed"),
+        ("以后精简一点好吗？", "concise"),
+        ("以后短点ok？", "concise"),
+        ("由下次开始用英文，这次不用", "en"),
+        ("以后别的事也都发邮件", "email"),
+        ("以后把原因讲明白", "detailed"),
+        ("Explain things fully from now on", "detailed"),
+        ("以后有问题就在这里留言", "in_app"),
+        ("以后用站内讯息", "in_app"),
+        ("以后打家里座机", "phone"),
     ],
 )
 def test_a_wish_named_by_the_customer_is_accepted(message: str, value: str) -> None:
@@ -101,6 +113,8 @@ def test_a_wish_named_by_the_customer_is_accepted(message: str, value: str) -> N
         ("以后用英文回复我", "en", "“”"),
         ("以后用英文回复我", "tlh", "以后用英文回复我"),
         ("这单到账之后发短信告诉我", "sms", "之后发短信告诉我"),
+        ("以后都寄这里", "in_app", "以后都寄这里"),
+        ("以后快递送到这边", "in_app", "以后快递送到这边"),
     ],
 )
 def test_a_value_its_evidence_does_not_name_is_refused(message: str, value: str, words: str) -> None:
@@ -118,6 +132,11 @@ def test_a_value_its_evidence_does_not_name_is_refused(message: str, value: str,
         ("不要太简短", "concise"),
         ("别讲得太详细", "detailed"),
         ("以后别这么详细了", "detailed"),
+        ("以后用简体，繁体看不习惯", "zh-Hant"),
+        ("以後用中文，英文我睇唔明", "en"),
+        ("以后发短信，微信也没人回", "wechat"),
+        ("以后用中文，英文看着费劲", "en"),
+        ("以后打电话，邮件我从来不看", "email"),
     ],
 )
 def test_what_is_refused_is_not_wished(message: str, value: str) -> None:
@@ -197,6 +216,42 @@ def test_others_who_are_only_mentioned_are_in_nobodys_way(message: str) -> None:
 def test_what_is_quoted_or_pasted_is_refused(message: str) -> None:
     assert accept_whole(message, "en") is None
     assert accept_whole(f"以后用英文回复我。\n{message}", "en") == "en"
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        "以后用英文回我，中文我要开翻译软件才看得懂",
+        "Reply in English from now on，我靠翻译看中文",
+        "English from now on please, I use a translator for the rest",
+        "以后用英文回我，中文我得translate everything",
+    ],
+)
+def test_who_reads_by_translation_asks_for_none(message: str) -> None:
+    assert accept_whole(message, "en") == "en"
+
+
+@pytest.mark.parametrize(
+    "message",
+    ["翻译成英文，以后要用", "以后的说明请翻译一下，用英文", "Please translate it into English, I always need that"],
+)
+def test_who_asks_for_a_translation_wishes_no_language(message: str) -> None:
+    assert accept_whole(message, "en") is None
+
+
+@pytest.mark.parametrize("end", ["👍", "😂😂", "。", "！", "\n"])
+def test_praise_for_this_time_ends_where_its_sentence_does(end: str) -> None:
+    assert accept_whole(f"这次讲得很清楚{end}我就喜欢这种详细的", "detailed") == "detailed"
+    assert accept_whole("这次我就喜欢这种详细的", "detailed") is None
+
+
+def test_every_phrase_by_which_the_built_in_model_knows_a_value_is_a_cue() -> None:
+    listed = [
+        (value, word) for value, field in FIELD_OF.items() for word in offline_vocabulary.listed(f"{field}={value}")
+    ]
+    unknown = [(value, word) for value, word in listed if not cues.CUES[FIELD_OF[value]][value].search(word)]
+    assert len(listed) >= 500
+    assert unknown == []
 
 
 def test_own_words_beside_a_quotation_count() -> None:
