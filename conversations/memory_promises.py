@@ -1,19 +1,19 @@
 """P3 as queries: without consent nothing is held, after a decision nothing older is, and no content of the store is
 without a row that answers for it. Also what of P2, P4 and P6 concerns memory."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
-from django.db.models import Exists, F, OuterRef, Q, QuerySet, Subquery
+from django.db.models import Exists, F, OuterRef, QuerySet, Subquery
 
 from agents.models import AgentRun
 from config.models import UsagePurpose, UsageRecord
-from conversations.violations import Check, Violation, batches, grace, rows_that
-from memory import content, store
+from conversations.violations import Check, Violation, batches, rows_that
+from memory import store, verifying
 from memory.models import EventKind, FieldOrigin, JobOutcome, MemoryEvent, MemoryJob, MemoryProfile, PendingErasure
+from memory.verifying import Kind
 from zhifu.jobs import JobStatus
 from zhifu.models import Customer
-from zhifu.transactions import database_now
 
 # After these nothing of before may be left; a change keeps the fields it does not name.
 _FORGETTING = (EventKind.CONSENTED, EventKind.WITHDRAWN, EventKind.CLEARED)
@@ -29,13 +29,8 @@ def memory_without_consent() -> Iterator[Violation]:
 
 
 def memory_older_than_a_decision() -> Iterator[Violation]:
-    """What is pointed to, and what explains it, is of the profile's customer and its present epoch."""
+    """What explains a value is of the profile's customer, and not said before its last decision to forget."""
     pointing = MemoryProfile.objects.exclude(value_key="")
-    for profiles in batches(pointing):
-        for profile in profiles:
-            parts = store.parts(profile.value_key)
-            if parts != store.KeyParts(profile.tenant_id, profile.customer_id, profile.epoch):
-                yield Violation("points to content of another customer or epoch", f"memory.MemoryProfile {profile.pk}")
     yield from rows_that("points to content without an end", pointing.filter(value_expires_at=None))
     origins = FieldOrigin.objects.all()
     others = origins.filter(job__isnull=False).exclude(
@@ -49,26 +44,16 @@ def memory_older_than_a_decision() -> Iterator[Violation]:
     yield from rows_that("was written by a job of another epoch", written)
 
 
-def content_nobody_answers_for() -> Iterator[Violation]:
-    """Every content of the store is pointed to or pending, nothing is both, and what is to go goes."""
+def store_and_rows_that_disagree() -> Iterator[Violation]:
+    """Every content of the store is pointed to or pending, nothing is both, pointers fit, and what is to go goes."""
     both = PendingErasure.objects.filter(Exists(MemoryProfile.objects.filter(value_key=OuterRef("key"))))
     yield from rows_that("is to be erased and pointed to", both)
-    before = database_now() - grace()
     try:
-        for keys in store.keys_with_content():
-            yield from _orphans(keys)
+        for difference in verifying.differences():
+            if difference.kind is not Kind.GONE:
+                yield Violation(difference.kind, difference.where)
     except store.MemoryUnavailable:
         yield Violation("does not answer: what it holds cannot be checked", "the memory store")
-        return
-    overdue = Q(created_at__lt=before) & (Q(staged_until=None) | Q(staged_until__lt=before))
-    yield from rows_that("should have been erased by now", PendingErasure.objects.filter(overdue))
-
-
-def _orphans(keys: list[str]) -> Iterable[Violation]:
-    # Their keys name a customer, and nothing that was remembered.
-    return [
-        Violation("holds content that no row answers for", f"store key {key}") for key in content.orphans_among(keys)
-    ]
 
 
 def memory_in_what_is_kept() -> Iterator[Violation]:
@@ -128,7 +113,7 @@ CHECKS = (
     Check("P2", "no memory belongs to another customer", memory_that_crosses_customers),
     Check("P3", "without consent nothing is held", memory_without_consent),
     Check("P3", "nothing older than the customer's last decision", memory_older_than_a_decision),
-    Check("P3", "no content without a row that answers for it", content_nobody_answers_for),
+    Check("P3", "the memory store holds what rows answer for", store_and_rows_that_disagree),
     Check("P3", "no run keeps what it was told of a customer", memory_in_what_is_kept),
     Check("P6", "every extraction says how it ended, and was paid for", extractions_without_outcome),
 )

@@ -120,9 +120,13 @@ def _answer(run: AgentRun) -> None:
     if known.failure is not None:
         # It is noted, and gone on without.
         run.write_held(warning_code=known.failure.code)
+    faults.point("agents.after_recall")
     if not run.messages:
         snapshot = None if known.snapshot is None else known.snapshot.as_dict()
         run.write_held(messages=history.opening_messages(run), memory_snapshot=snapshot)
+    elif known.snapshot != _snapshot(run):
+        # What was just read must not go into a request of this run, whatever the snapshot is by the next check.
+        raise MemoryChanged
     answer = loop.run_loop(run, scope, known.communication, lambda: _check(run, scope))
     faults.point("agents.before_commit")
     commit(_commit_answer, run, scope, answer)

@@ -2,10 +2,8 @@
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from datetime import timedelta
 from typing import Any
 
-from django.conf import settings
 from django.db.models import QuerySet
 
 BATCH = 500
@@ -22,12 +20,6 @@ class Check:
     promise: str
     question: str
     find: Callable[[], Iterator[Violation]]
-
-
-def grace() -> timedelta:
-    """How long something may be under way before it counts as lost: the sweeper gives up a model call after two
-    leases, and a few rounds of it may be late."""
-    return timedelta(seconds=2 * settings.LEASE_SECONDS + 4 * settings.SWEEP_SECONDS)
 
 
 def rows_that(what: str, rows: QuerySet[Any, Any]) -> Iterator[Violation]:

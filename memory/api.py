@@ -84,7 +84,7 @@ def _answer(known: Recollection) -> Response:
         "origins": [known.origins[field] for field in _in_order(known.origins)],
         "expires_at": known.profile.value_expires_at if known.communication else None,
     }
-    return Response(serializers.MemoryOutput(body).data)
+    return Response(serializers.MemoryOutput(body).data, headers={"Cache-Control": "no-store"})
 
 
 def _in_order(fields: Iterable[str]) -> list[str]:

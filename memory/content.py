@@ -17,6 +17,7 @@ logger = logging.getLogger(__name__)
 
 _AT_ONCE = 500
 _SCAN_EVERY = timedelta(days=1)
+_SCANNED = "memory.scanned"
 
 
 class StagedContentErased(errors.Unavailable):
@@ -84,6 +85,8 @@ def erase_pending() -> int:
             if not _erase(row):
                 return erased
             erased += 1
+    if erased:
+        store.leave_no_copies()
     return erased
 
 
@@ -131,7 +134,16 @@ def orphans_among(keys: list[str]) -> list[str]:
 
 def order_scan() -> int:
     """Have the store looked through for orphans once a day, by whichever process comes first; return how often."""
-    if not cache.add("memory.scanned", 1, _SCAN_EVERY.total_seconds()):
+    if not cache.add(_SCANNED, 1, _SCAN_EVERY.total_seconds()):
         return 0
     queue.send("memory.scan_store")
     return 1
+
+
+def scan() -> None:
+    """Look the store through as ordered; one that is out of reach is looked through in a later round of the sweeper."""
+    try:
+        erase_orphans()
+    except store.MemoryUnavailable:
+        cache.delete(_SCANNED)
+        logger.warning("the scan waits for the memory store")

@@ -89,9 +89,6 @@ def _settle_failure(job: MemoryJob, failure: errors.Failure) -> None:
         _cancel(job, failure)
     elif isinstance(failure, errors.Unauthenticated):
         _cancel(job, ScopeEnded())
-    elif isinstance(failure, store.MemoryUnavailable):
-        # It is away for every job, and none is to end because of it.
-        jobs.put_back(job, failure, STORE_AWAY_SECONDS, attempts=job.attempts - 1)
     elif isinstance(failure, errors.Unavailable) and job.attempts < settings.MAX_ATTEMPTS:
         jobs.put_back(job, failure, max(BACKOFF_SECONDS * 2 ** (job.attempts - 1), failure.retry_after or 0))
     else:
@@ -109,8 +106,13 @@ def _cancel(job: MemoryJob, failure: errors.Failure) -> None:
 
 def _extract(job: MemoryJob) -> None:
     _check(job)
-    # What could not be kept is not asked for.
-    store.ping()
+    try:
+        # What could not be kept is not asked for.
+        store.ping()
+    except store.MemoryUnavailable as failure:
+        # It is away for every job, and none is to end because of it.
+        jobs.put_back(job, failure, STORE_AWAY_SECONDS, attempts=job.attempts - 1)
+        return
     wishes = _wishes(job)
     _check(job)
     profile = MemoryProfile.objects.get(customer_id=job.customer_id)
@@ -119,11 +121,11 @@ def _extract(job: MemoryJob) -> None:
     try:
         faults.point("memory.before_commit")
         commit(_commit, job, change, key)
-        faults.point("memory.after_commit")
     except (errors.Failure, errors.LeaseLost):
         if key:
             content.doom(key)
         raise
+    faults.point("memory.after_commit")
 
 
 def _wishes(job: MemoryJob) -> list[Wish]:
@@ -178,7 +180,8 @@ def _is_older(job: MemoryJob, origin: FieldOrigin | None) -> bool:
     """Say whether the job's message was said before what set a field, or withdrew it."""
     if origin is None or origin.message_id is None:
         return False
-    return (job.message.committed_at, job.message_id) < (origin.stated_at, origin.message_id)
+    # By their numbers: a clock may step back.
+    return bool(job.message_id < origin.message_id)
 
 
 def _known(profile: MemoryProfile, origins: dict[str, FieldOrigin]) -> Communication:

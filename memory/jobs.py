@@ -7,7 +7,6 @@ run before. A job that must wait says for what, and is looked at again after a s
 import logging
 from datetime import datetime, timedelta
 from typing import Any
-from uuid import uuid4
 
 from django.conf import settings
 from django.db.models import Case, F, Q, Value, When
@@ -60,7 +59,11 @@ def claim(job_id: int) -> MemoryJob | None:
     if found is None:
         return None
     TenantQuota.objects.get_or_create(tenant_id=found.tenant_id)
-    return commit(_claim, found)
+    claimed = commit(_claim, found)
+    if claimed is None:
+        # Not while its row is locked: whoever ends a run takes such rows in another order.
+        commit(_pass_on, job_id)
+    return claimed
 
 
 def is_of_this_epoch(profile: MemoryProfile, job: MemoryJob) -> bool:
@@ -119,21 +122,15 @@ def _claim(found: MemoryJob) -> MemoryJob | None:
     if obstacle:
         _let_wait(job, obstacle, now)
         return None
-    job.status = JobStatus.RUNNING
-    job.running_customer_id = job.customer_id
-    job.revision = profile.revision
-    job.waits_for = ""
-    job.lease_token = uuid4()
-    job.lease_until = now + timedelta(seconds=settings.LEASE_SECONDS)
-    job.attempts += 1
-    job.started_at = now
-    job.save()
-    return job
+    claimed = MemoryJob.claim(job.pk)
+    if claimed is not None:
+        claimed.write_held(running_customer_id=job.customer_id, revision=profile.revision, waits_for="")
+    return claimed
 
 
 def _is_due(job: MemoryJob, now: datetime) -> bool:
     if job.status == JobStatus.RUNNING:
-        return job.lease_until is None or job.lease_until < now
+        return job.lease_until is not None and job.lease_until < now
     return bool(job.status == JobStatus.QUEUED and job.run_after <= now)
 
 
@@ -147,7 +144,6 @@ def _cancel(job: MemoryJob, now: datetime) -> None:
     job.waits_for = ""
     job.finished_at = now
     job.save()
-    _start_next(job, now)
 
 
 def _obstacle(job: MemoryJob, quota: TenantQuota) -> str:
@@ -169,9 +165,18 @@ def _let_wait(job: MemoryJob, obstacle: str, now: datetime) -> None:
     job.waits_for = obstacle
     job.run_after = now + _look_again()
     job.save()
-    if obstacle != WaitsFor.ALLOWANCE:
-        # It may have been woken for a freed allowance, which is then another's.
-        _wake(_waiting_for_allowance(job.tenant_id), now)
+
+
+def _pass_on(job_id: int) -> None:
+    """Have others looked at after a job that was not taken: what its end was waited for, or the allowance that it may
+    have been woken for and cannot use."""
+    job = MemoryJob.objects.filter(pk=job_id).first()
+    if job is None:
+        return
+    if job.status == JobStatus.CANCELLED:
+        _start_next(job, database_now())
+    elif job.waits_for in (WaitsFor.RUN, WaitsFor.JOB):
+        _wake(_waiting_for_allowance(job.tenant_id), database_now())
 
 
 def _finish(job: MemoryJob, status: JobStatus, **values: Any) -> None:
@@ -210,6 +215,7 @@ def _wake(job_ids: list[int], now: datetime) -> None:
     # One that is not queued waits for nothing and stays as it is.
     rows = MemoryJob.objects.filter(pk__in=job_ids)
     waits = ~Q(waits_for="")
+    # In this order: MySQL assigns from left to right.
     rows.update(run_after=Case(When(waits, then=Value(now)), default=F("run_after")), waits_for="")
     for job in MemoryJob.objects.filter(pk__in=job_ids, status=JobStatus.QUEUED, run_after__lte=now):
         job.hint()

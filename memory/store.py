@@ -16,6 +16,8 @@ from uuid import uuid4
 
 from django.conf import settings
 from django.core.cache import caches
+from django.core.cache.backends.db import DatabaseCache
+from django.db import connection
 
 from zhifu import errors
 
@@ -118,9 +120,19 @@ def holding(keys: list[str]) -> set[str]:
 
 
 def ping() -> None:
-    """Reach the store. Raises MemoryUnavailable."""
+    """Write to the store: one that only answers reads is of no use. Raises MemoryUnavailable."""
     with _translated():
-        _cache().get("ping")
+        _cache().set("ping", _TOMBSTONE, 60)
+
+
+def leave_no_copies() -> None:
+    """Empty SQLite's write-ahead log, which holds what was overwritten until it is used again; Redis has none.
+
+    While somebody reads, SQLite leaves it for the next time. Call it with no transaction open.
+    """
+    if _keeps_a_table() and connection.vendor == "sqlite":
+        with connection.cursor() as cursor:
+            cursor.execute("PRAGMA wal_checkpoint(TRUNCATE)")
 
 
 def _holding(keys: list[str]) -> list[str]:
@@ -140,9 +152,8 @@ def _holds(key: str) -> bool:
 
 
 def _all_keys() -> Iterator[str]:
-    cache = _cache()
-    if hasattr(cache, "iter_keys"):
-        yield from cache.iter_keys("*", itersize=_AT_ONCE)
+    if not _keeps_a_table():
+        yield from _redis_keys()
         return
     # Django's database cache cannot list its keys; they lie in a table of ours, as `prefix:version:key`.
     from memory.models import StoredContent
@@ -150,6 +161,21 @@ def _all_keys() -> Iterator[str]:
     stored = StoredContent.objects.order_by("pk").values_list("cache_key", flat=True)
     for full in stored.iterator(chunk_size=_AT_ONCE):
         yield full.split(":", 2)[2]
+
+
+def _redis_keys() -> Iterator[str]:
+    """Yield the keys under our prefix; one that is no text was never ours, and ends no scan."""
+    cache = _cache()
+    for raw in cache.client.get_client(write=False).scan_iter(match=cache.client.make_pattern("*"), count=_AT_ONCE):
+        try:
+            yield cache.client.reverse_key(raw.decode())
+        except UnicodeDecodeError:
+            logger.warning("a key under the memory prefix is no text")
+
+
+def _keeps_a_table() -> bool:
+    """Say whether the content lies in StoredContent, as in the embedded default, and not in Redis."""
+    return isinstance(_cache(), DatabaseCache)
 
 
 def _decoded(text: Any) -> dict[str, Any]:

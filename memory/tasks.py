@@ -17,4 +17,4 @@ def erase_pending() -> None:
 
 @shared_task(name="memory.scan_store")
 def scan_store() -> None:
-    content.erase_orphans()
+    content.scan()

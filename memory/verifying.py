@@ -3,14 +3,14 @@ wrong is looked at again."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import datetime
 from enum import StrEnum
 
-from django.conf import settings
 from django.db.models import Q
 
 from memory import content, store
 from memory.models import MemoryProfile, PendingErasure
+from zhifu.jobs import grace
 from zhifu.transactions import database_now
 
 _AT_ONCE = 500
@@ -60,7 +60,7 @@ def _unanswered(keys: list[str]) -> Iterator[Difference]:
 
 
 def _overdue(now: datetime) -> Iterator[Difference]:
-    before = now - _grace()
+    before = now - grace()
     overdue = Q(created_at__lt=before) & (Q(staged_until=None) | Q(staged_until__lt=before))
     for row in PendingErasure.objects.filter(overdue).iterator(chunk_size=_AT_ONCE):
         yield Difference(Kind.OVERDUE, row.key)
@@ -84,9 +84,3 @@ def _gone(profiles: list[MemoryProfile]) -> Iterator[Difference]:
     # One that was let go of since it was listed is none.
     still = MemoryProfile.objects.filter(value_key__in=missing).order_by("pk")
     yield from (Difference(Kind.GONE, f"profile {pk}") for pk in still.values_list("pk", flat=True))
-
-
-def _grace() -> timedelta:
-    """How long an erasure may take: a lease until a stalled writer's content is due, and a few rounds of the sweeper
-    behind it."""
-    return timedelta(seconds=2 * settings.LEASE_SECONDS + 4 * settings.SWEEP_SECONDS)

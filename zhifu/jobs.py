@@ -121,6 +121,12 @@ def holds(job: LeasedJob, lease_token: UUID | None) -> bool:
     return job.status == JobStatus.RUNNING and job.lease_token == lease_token
 
 
+def grace() -> timedelta:
+    """How long something may be under way before it counts as lost: the sweeper gives up a model call after two
+    leases, and a few rounds of it may be late."""
+    return timedelta(seconds=2 * settings.LEASE_SECONDS + 4 * settings.SWEEP_SECONDS)
+
+
 def job_models() -> list[type[LeasedJob]]:
     """Return every concrete kind of job."""
     return [model for model in apps.get_models() if issubclass(model, LeasedJob)]

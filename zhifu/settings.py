@@ -301,6 +301,8 @@ SPECTACULAR_SETTINGS = {
     # What is after it groups the pages: stores, conversations, runs, auth, knowledge-references.
     "SCHEMA_PATH_PREFIX": r"/(openapi|api)/v1",
     "COMPONENT_SPLIT_REQUEST": True,
+    # A PATCH has fields that must be there too: what it may leave out its serializer says.
+    "COMPONENT_SPLIT_PATCH": False,
     "ENUM_GENERATE_CHOICE_DESCRIPTION": False,
     # Fields called `status` of different kinds would otherwise get names made of hashes.
     "ENUM_NAME_OVERRIDES": {
@@ -349,8 +351,6 @@ LOGGING = {
     "handlers": {"console": {"class": "logging.StreamHandler", "formatter": "line"}},
     "root": {"handlers": ["console"], "level": env.str("ZHIFU_LOG_LEVEL", default="INFO")},
     "loggers": {
-        # Logs each failing call with a whole traceback; the adapter says it once.
-        "pymilvus": {"level": "CRITICAL"},
         "httpx2": {"level": "WARNING"},
         "httpx": {"level": "WARNING"},
         "jieba": {"level": "WARNING"},
