@@ -5,6 +5,8 @@ PORT ?= 8000
 ARGS ?=
 FILE ?= tests/memory/labelled_messages.jsonl
 export OMP_NUM_THREADS ?= 1
+# gRPC's own lines about a slow keepalive of the vector store's client look like a crash, and are none.
+export GRPC_VERBOSITY ?= NONE
 
 bin := $(VENV)/bin
 base := $(VENV)/.base-installed

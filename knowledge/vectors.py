@@ -28,6 +28,8 @@ from knowledge.ranking import Hit
 from zhifu.errors import DimensionMismatch, Unavailable
 
 logger = logging.getLogger(__name__)
+# It makes a logger of its own on import, which prints each failing call with a traceback; what fails is said here once.
+logging.getLogger("pymilvus").setLevel(logging.CRITICAL)
 
 # Bytes, as a Milvus server counts: 4 per character of a passage with its title.
 _TEXT_BYTES = 8192

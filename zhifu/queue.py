@@ -42,6 +42,7 @@ def ping() -> None:
 
 _executors: dict[str, ThreadPoolExecutor] = {}
 _making = threading.Lock()
+_loading = threading.Lock()
 
 
 def _executor(queue: str) -> ThreadPoolExecutor:
@@ -52,9 +53,14 @@ def _executor(queue: str) -> ThreadPoolExecutor:
         return _executors[queue]
 
 
-@cache
 def _load_tasks() -> None:
-    """Import every app's tasks, as a worker does when it starts."""
+    """Import every app's tasks, as a worker does when it starts; the threads that come meanwhile wait for it."""
+    with _loading:
+        _load_once()
+
+
+@cache
+def _load_once() -> None:
     current_app.loader.import_default_modules()
 
 
