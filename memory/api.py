@@ -36,7 +36,8 @@ class Memory(MemoryView):
         request=serializers.ChangeInput, responses=answers(200, serializers.MemoryOutput, 400, 404, 409, 503)
     )
     def patch(self, request: Request) -> Response:
-        """Set or remove what is remembered, by one's own hand."""
+        """Set or remove what is remembered, by one's own hand. It ends what was said before: a wish that was just sent
+        and not yet read is read no more."""
         body = serializers.ChangeInput(data=request.data)
         body.is_valid(raise_exception=True)
         wanted = dict(body.validated_data)
