@@ -18,8 +18,10 @@ JOB_POINTS = (
     "memory.before_commit",
     "memory.after_commit",
 )
+READ_POINTS = ("memory.after_profile", "memory.after_content")
 RUN_POINTS = (
     "agents.after_claim",
+    "agents.after_recall",
     "agents.before_model",
     "agents.after_model",
     "agents.before_commit",

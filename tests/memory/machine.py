@@ -21,19 +21,21 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_state_machine_as_test
 
 from tests.memory import promises
-from tests.memory.books import CHANGE_POINTS, JOB_POINTS, LEASE, RUN_POINTS, Plan
+from tests.memory.books import CHANGE_POINTS, JOB_POINTS, LEASE, READ_POINTS, RUN_POINTS, Plan
 from tests.memory.surroundings import WISHES, CuttableRedis, Line
-from tests.memory.world import World
+from tests.memory.world import SMALL_TALK, World
 
 _DECISIONS = ("clear", "withdraw", "change", "return", "neighbour")
 _LINES = ("cut", "deafen", "mend")
 _JOB_ACTS = ("kill", "takeover", "other_takeover", "sweep", "turn", "open_turn", *_DECISIONS, *_LINES)
 _RUN_ACTS = ("kill", "takeover", "lose", *_DECISIONS, *_LINES)
-_CHANGE_ACTS = ("kill", "sweep", *_DECISIONS, *_LINES)
+_CHANGE_ACTS = ("kill", "sweep", "sweep_then_die", *_DECISIONS, *_LINES)
 # What is most likely to hurt, so that it is tried often.
+_SWEPT_THEN_DEAD: Plan = ("memory.before_write", ("sweep_then_die",))
 _SORE_SPOTS: list[Plan] = [
     ("memory.after_model", ("clear",)),
     ("memory.before_write", ("sweep",)),
+    _SWEPT_THEN_DEAD,
     ("memory.before_write", ("takeover",)),
     ("memory.after_write", ("kill",)),
     ("memory.after_write", ("sweep",)),
@@ -44,10 +46,18 @@ _SORE_SPOTS: list[Plan] = [
     ("memory.in_commit", ("kill",)),
 ]
 _SORE_SPOTS_OF_RUNS: list[Plan] = [
+    ("agents.after_recall", ("withdraw",)),
+    ("agents.after_recall", ("clear",)),
     ("agents.before_commit", ("clear",)),
     ("agents.before_commit", ("change",)),
     ("agents.before_commit", ("kill",)),
     ("agents.in_commit", ("kill",)),
+]
+# What overtakes somebody who reads; the last two take what was found from under them.
+_OVERTAKINGS: list[tuple[str, ...]] = [
+    *((act,) for act in _DECISIONS),
+    ("clear", "sweep"),
+    ("change", "sweep"),
 ]
 _VALUES = {
     "response_style": ("concise", "detailed", None),
@@ -65,9 +75,14 @@ def _plans(points: tuple[str, ...], acts: tuple[str, ...], sore_spots: list[Plan
 # The first customer is the one that most happens to.
 customers = st.sampled_from((0, 0, 0, 1))
 texts = st.sampled_from(list(WISHES))
+settings_texts = st.sampled_from([text for text, wished in WISHES.items() if any(wished.values())])
+# Each pair speaks of the same field.
+_PAIRS = [(first, second) for first in WISHES for second in WISHES if first != second]
+contradictions = st.sampled_from([pair for pair in _PAIRS if WISHES[pair[0]].keys() & WISHES[pair[1]].keys()])
 job_plans = _plans(JOB_POINTS, _JOB_ACTS, _SORE_SPOTS)
 run_plans = _plans(RUN_POINTS, _RUN_ACTS, _SORE_SPOTS_OF_RUNS)
-change_plans = _plans(CHANGE_POINTS, _CHANGE_ACTS, [("memory.after_write", ("sweep",))])
+change_plans = _plans(CHANGE_POINTS, _CHANGE_ACTS, [("memory.after_write", ("sweep",)), _SWEPT_THEN_DEAD])
+overtakings = st.tuples(st.sampled_from(READ_POINTS), st.sampled_from(_OVERTAKINGS))
 changes = st.dictionaries(st.sampled_from(list(_VALUES)), st.none(), min_size=1).flatmap(
     lambda names: st.fixed_dictionaries({name: st.sampled_from(_VALUES[name]) for name in names})
 )
@@ -101,6 +116,10 @@ class MemoryMachine(RuleBasedStateMachine):
     def learn_at_a_sore_spot(self, customer: int, text: str, plan: Plan) -> None:
         self._learn(customer, text, plan)
 
+    @rule(customer=customers, text=settings_texts)
+    def learn_too_late_and_die(self, customer: int, text: str) -> None:
+        self._learn(customer, text, _SWEPT_THEN_DEAD)
+
     @rule(customer=customers, text=texts, plan=job_plans)
     def learn(self, customer: int, text: str, plan: Plan | None) -> None:
         self._learn(customer, text, plan)
@@ -108,17 +127,42 @@ class MemoryMachine(RuleBasedStateMachine):
     @rule(customer=customers, first=texts, second=texts, plan=run_plans)
     def learn_in_reverse(self, customer: int, first: str, second: str, plan: Plan | None) -> None:
         """Two things are said, and the later one is read first."""
-        jobs = [self.world.say(customer, first), self.world.say(customer, second)]
-        for run in self.world.open_runs(customer)[:1]:
-            self.world.answer(run, plan)
-        self.world.answer_all(customer)
-        for job in reversed(jobs):
-            if job is not None:
-                self.world.read(job)
+        self._learn_in_reverse(customer, first, second, plan)
+
+    @rule(customer=customers, pair=contradictions)
+    def contradict_oneself(self, customer: int, pair: tuple[str, str]) -> None:
+        self._have_consent(customer)
+        self._learn_in_reverse(customer, *pair, plan=None)
+
+    @rule(customer=customers, text=settings_texts, by=st.sampled_from(("takeover", "other_takeover")))
+    def learn_and_stall(self, customer: int, text: str, by: str) -> None:
+        self._learn(customer, text, ("memory.before_commit", (by,)))
 
     @rule(customer=customers, text=texts, which=st.integers(0, 1), plan=run_plans)
     def talk(self, customer: int, text: str, which: int, plan: Plan | None) -> None:
         self.world.say(customer, text, which)
+        for run in self.world.open_runs(customer)[:1]:
+            self.world.answer(run, plan)
+
+    @rule(customer=customers, died_at=st.sampled_from(("before", "after")), plan=st.one_of(run_plans, overtakings))
+    def go_on_with_what_was_begun_without_consent(self, customer: int, died_at: str, plan: Plan | None) -> None:
+        """A run is begun without consent, and gone on with when there is some; `plan` is what happens then."""
+        self._come_back_to_a_run(customer, f"agents.{died_at}_model", plan)
+
+    @rule(customer=customers, died_at=st.sampled_from(("before", "after")))
+    def withdraw_what_a_run_begun_without_consent_recalls(self, customer: int, died_at: str) -> None:
+        self._come_back_to_a_run(customer, f"agents.{died_at}_model", ("agents.after_recall", ("withdraw",)))
+
+    @rule(customer=customers, plan=overtakings)
+    def look_while_it_moves(self, customer: int, plan: Plan) -> None:
+        """Somebody reads the memory over HTTP, and is overtaken on the way."""
+        self._remember(customer)
+        promises.check_reading(self.world, customer, self.world.look(customer, plan))
+
+    @rule(customer=customers, plan=overtakings)
+    def talk_while_it_moves(self, customer: int, plan: Plan) -> None:
+        self._remember(customer)
+        self.world.say(customer, SMALL_TALK)
         for run in self.world.open_runs(customer)[:1]:
             self.world.answer(run, plan)
 
@@ -158,19 +202,54 @@ class MemoryMachine(RuleBasedStateMachine):
         else:
             self.world.restore(which)
 
+    @rule(which=_indexes)
+    def bring_back_what_was_erased(self, which: int) -> None:
+        """The store is set up anew with something that was erased, and looked through."""
+        CuttableRedis.line = Line.UP
+        self.world.erase()
+        self.world.restore(which)
+        self.world.scan()
+
     @rule(by=st.sampled_from((LEASE, timedelta(days=11), timedelta(days=31))))
     def wait(self, by: timedelta) -> None:
         self.world.clock.move(by)
 
     def _learn(self, customer: int, text: str, plan: Plan | None) -> None:
         """Say something that is heard, answered and read, with everything in order before."""
-        CuttableRedis.line = Line.UP
-        if not self.world.memories[customer].consent:
-            self.world.decide(customer, True)
+        self._have_consent(customer)
         job = self.world.say(customer, text)
         self.world.answer_all(customer)
         if job is not None:
             self.world.read(job, plan)
+
+    def _learn_in_reverse(self, customer: int, first: str, second: str, plan: Plan | None) -> None:
+        jobs = [self.world.say(customer, first), self.world.say(customer, second)]
+        for run in self.world.open_runs(customer)[:1]:
+            self.world.answer(run, plan)
+        self.world.answer_all(customer)
+        for job in reversed(jobs):
+            if job is not None:
+                self.world.read(job)
+
+    def _have_consent(self, customer: int) -> None:
+        CuttableRedis.line = Line.UP
+        if not self.world.memories[customer].consent:
+            self.world.decide(customer, True)
+
+    def _remember(self, customer: int) -> None:
+        """Have something to be read, with everything in order."""
+        self._have_consent(customer)
+        self.world.change(customer, {"language": "zh-Hant", "response_style": "concise"})
+
+    def _come_back_to_a_run(self, customer: int, died_at: str, plan: Plan | None) -> None:
+        self.world.answer_all(customer)
+        if self.world.memories[customer].consent:
+            self.world.decide(customer, False)
+        self.world.say(customer, SMALL_TALK)
+        for run in self.world.open_runs(customer)[:1]:
+            self.world.answer(run, (died_at, ("kill",)))
+            self._remember(customer)
+            self.world.answer(run, plan)
 
     @invariant()
     def promises_are_kept(self) -> None:

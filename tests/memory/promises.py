@@ -14,7 +14,7 @@ from memory import store
 from memory.models import EventKind, FieldOrigin, MemoryEvent, MemoryJob, MemoryProfile, PendingErasure
 from tests.memory import surroundings
 from tests.memory.books import LEASE, row_of
-from tests.memory.remembering import MEMORY, NOTHING
+from tests.memory.remembering import NOTHING
 from tests.memory.surroundings import CuttableRedis, Line
 from tests.memory.world import World
 from zhifu.jobs import JobStatus
@@ -34,7 +34,7 @@ def check(world: World) -> None:
     world.keep_books()
     world.hold(not world.log.wrong, "the log tells nothing and nothing breaks", records=world.log.wrong[:1])
     for customer in (0, 1):
-        _check_reading(world, customer)
+        check_reading(world, customer, world.look(customer))
         _check_origins(world, customer)
     _check_store(world)
     _check_jobs(world)
@@ -66,8 +66,9 @@ def come_to_rest(world: World) -> None:
         world.hold(not violations, "check_promises finds nothing", violations=violations)
 
 
-def _check_reading(world: World, customer: int) -> None:
-    memory, answer = world.memories[customer], world.request(customer, "get", MEMORY)
+def check_reading(world: World, customer: int, answer: Any) -> None:
+    """Hold that an answer tells what may be read of a customer's memory now."""
+    memory = world.memories[customer]
     has_content = memory.has_content(world.clock.now)
     if has_content and (memory.lost or CuttableRedis.line != Line.UP):
         world.hold(answer.status_code == 503, "content that cannot be read is not passed off as none")

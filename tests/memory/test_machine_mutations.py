@@ -6,6 +6,7 @@ does break; where two guards cover each other, both go.
 
 import json
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
@@ -14,9 +15,12 @@ from django.conf import settings
 from django.core.cache import caches
 
 import memory.queries
+from agents.models import AgentRun
 from memory import content, extracting, jobs, recalling, services, store
 from memory.communication import Communication
 from memory.models import MemoryJob, MemoryProfile, PendingErasure
+from memory.queries import Snapshot
+from memory.recalling import Recollection
 from tests.memory import machine
 from tests.memory.machine import MemoryMachine, PromiseBroken
 from zhifu import faults
@@ -123,6 +127,28 @@ def _answers_are_committed_whatever_moved(patch: Patch) -> None:
     patch.setattr(memory.queries, "lock_snapshot", lambda customer_id: _Anything())
 
 
+def _what_a_run_recalls_counts_as_what_it_began_with(patch: Patch) -> None:
+    # Without consent the snapshot is None before and after: the checks see no difference.
+    recall = recalling.recall
+
+    def unnoticed(customer_id: int, run_id: int | None = None) -> Recollection:
+        known = recall(customer_id, run_id)
+        run = AgentRun.objects.filter(pk=run_id).first()
+        if run is None or not run.messages:
+            return known
+        return replace(known, snapshot=Snapshot.from_dict(run.memory_snapshot))
+
+    patch.setattr(recalling, "recall", unnoticed)
+
+
+def _what_moves_while_it_is_read_is_not_read_again(patch: Patch) -> None:
+    patch.setattr(recalling, "_stands", lambda found, run_id: True)
+
+
+def _what_was_erased_while_it_was_read_counts_as_lost(patch: Patch) -> None:
+    patch.setattr(recalling, "_note_loss", lambda seen, run_id: True)
+
+
 def _expired_content_is_read(patch: Patch) -> None:
     patch.setattr(recalling, "is_readable", lambda profile, now: bool(profile.consent and profile.value_key))
 
@@ -148,13 +174,14 @@ _ORIGINS = "origins are those of this epoch's newest"
 _KNOWN = "content is pointed to or pending"
 _LEFT = "at rest only what is pointed to is left"
 _ANSWER = "an answer is committed under the memory it was written with"
+_ASKED = "nothing is asked with a memory that has moved"
 _AWAY = "content that cannot be read is not passed off as none"
 
 # Each with the promises of which one breaks first.
 MUTATIONS: list[tuple[Callable[[Patch], None], tuple[str, ...]]] = [
     (_epochs_are_not_compared, (_EPOCH,)),
     (_commits_do_not_look_at_the_profile, (_EPOCH,)),
-    (_stalled_workers_go_on, (_SETTLED, _MOVED, _READ)),
+    (_stalled_workers_go_on, (_SETTLED, _MOVED, _READ, _ORIGINS)),
     (_erasing_leaves_no_tombstone, (_KNOWN,)),
     (_writing_replaces_a_tombstone, (_KNOWN,)),
     (_content_is_written_without_a_record, (_KNOWN,)),
@@ -164,6 +191,9 @@ MUTATIONS: list[tuple[Callable[[Patch], None], tuple[str, ...]]] = [
     (_older_messages_count_too, (_READ, _OUTCOME, _ORIGINS)),
     (_origins_outlive_a_clear, (_ORIGINS,)),
     (_answers_are_committed_whatever_moved, (_ANSWER,)),
+    (_what_a_run_recalls_counts_as_what_it_began_with, (_ASKED,)),
+    (_what_moves_while_it_is_read_is_not_read_again, (_READ, _READABLE, _TOLD, _MOVED)),
+    (_what_was_erased_while_it_was_read_counts_as_lost, (_READABLE,)),
     (_expired_content_is_read, (_READ, _READABLE, _TOLD)),
     (_a_store_that_is_away_counts_as_empty, (_AWAY,)),
 ]
@@ -175,5 +205,5 @@ def test_without_a_guard_the_machine_breaks_its_promise(
 ) -> None:
     mutate(monkeypatch)
     with pytest.raises(PromiseBroken) as broken:
-        machine.search(MemoryMachine, histories=60, steps=30)
+        machine.search(MemoryMachine, histories=20, steps=30)
     assert str(broken.value).startswith(promises)

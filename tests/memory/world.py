@@ -28,7 +28,18 @@ from memory.models import EventKind, JobOutcome, MemoryEvent, MemoryJob
 from tests.conversations.talking import CONVERSATIONS
 from tests.factories import Shop, make_customer, make_member, make_store, make_tenant
 from tests.memory import surroundings
-from tests.memory.books import INSIDE_POINTS, JOB_POINTS, LEASE, RUN_POINTS, JobBook, Plan, RunBook, Worker, row_of
+from tests.memory.books import (
+    INSIDE_POINTS,
+    JOB_POINTS,
+    LEASE,
+    READ_POINTS,
+    RUN_POINTS,
+    JobBook,
+    Plan,
+    RunBook,
+    Worker,
+    row_of,
+)
 from tests.memory.reference import Memory, Said
 from tests.memory.remembering import MEMORY, profile_of
 from tests.memory.surroundings import WISHES, Clock, CuttableRedis, Line, LogReader
@@ -58,7 +69,7 @@ class World:
         self.seen: dict[str, str] = {}
         self.restored: set[str] = set()
         self._stack = ExitStack()
-        for point in (*JOB_POINTS, *RUN_POINTS, *INSIDE_POINTS):
+        for point in (*JOB_POINTS, *READ_POINTS, *RUN_POINTS, *INSIDE_POINTS):
             self._stack.enter_context(faults.at(point, partial(self._stand_at, point)))
         self._stack.enter_context(mock.patch.object(providers, "complete", self._reply))
         if not with_langmem:
@@ -109,6 +120,12 @@ class World:
         refused = not consent or memory.revision != revision
         self.hold(status != 200, "a change that is accepted is made")
         self.hold(status != 409 or refused, "a change is refused with a reason")
+
+    def look(self, customer: int, plan: Plan | None = None) -> Any:
+        """Read the memory over HTTP, and return the answer."""
+        answers: list[Any] = []
+        self.work(Worker(customer, plan=plan), lambda: answers.append(self.request(customer, "get", MEMORY)))
+        return answers[0]
 
     def say(self, customer: int, text: str, which: int = 0) -> int | None:
         """Say something in one of two conversations, and return the job that is to read it, if there is one."""
@@ -213,19 +230,26 @@ class World:
     # --- while a worker stands at a fault point ---
     def _stand_at(self, point: str) -> None:
         worker = self.workers[-1]
-        if point == "memory.after_claim":
-            worker.attempt = MemoryJob.objects.values_list("attempts", flat=True).get(pk=worker.pk)
+        self._note_arrival(point, worker)
         if worker.plan is not None and worker.plan[0] == point:
             acts, worker.plan = worker.plan[1], None
             for act in acts:
                 self.keep_books()
                 self.act(act, worker)
+
+    def _note_arrival(self, point: str, worker: Worker) -> None:
         memory = self.memories[worker.customer]
-        if point == "agents.after_claim":
+        if point == "memory.after_claim":
+            worker.attempt = MemoryJob.objects.values_list("attempts", flat=True).get(pk=worker.pk)
+        elif point == "agents.after_claim":
+            self.runs.setdefault(worker.pk, RunBook(worker.customer))
+        elif point == "agents.after_recall":
             worker.readable = memory.readable(self.clock.now) if CuttableRedis.line == Line.UP else {}
             worker.snapshot = memory.snapshot()
-            self.runs.setdefault(worker.pk, RunBook(worker.customer))
-        if point == "agents.in_commit":
+        elif point == "agents.before_model":
+            same = memory.snapshot() == worker.snapshot
+            self.hold(same, "nothing is asked with a memory that has moved", run=worker.pk)
+        elif point == "agents.in_commit":
             self.runs[worker.pk].committed_under = memory.snapshot()
 
     def act(self, act: str, worker: Worker) -> None:
@@ -239,7 +263,8 @@ class World:
             "neighbour": partial(self.decide, 1 - customer),
             "takeover": partial(self._take_over, worker, understands=True),
             "other_takeover": partial(self._take_over, worker, understands=False),
-            "sweep": partial(self._sweep_late),
+            "sweep": self._sweep_late,
+            "sweep_then_die": partial(self._sweep_then_die, worker),
             "turn": partial(self._talk, customer, None),
             "open_turn": partial(self._talk, customer, ("agents.before_commit", ("kill",))),
             "lose": partial(self.lose_content, customer),
@@ -265,6 +290,11 @@ class World:
         """The worker stalls for longer than anything may be staged, and the sweeper comes by."""
         self.clock.move(LEASE)
         self.erase()
+
+    def _sweep_then_die(self, worker: Worker) -> None:
+        """The sweeper comes by, the worker writes all the same, and dies before it can do anything about that."""
+        self._sweep_late()
+        worker.plan = ("memory.after_write", ("kill",))
 
     def _talk(self, customer: int, plan: Plan | None) -> None:
         self.say(customer, SMALL_TALK, which=1)
