@@ -4,7 +4,7 @@ said is settled once, and nothing stays that no row answers for."""
 import json
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from datetime import timedelta
 from typing import Any
 
@@ -268,10 +268,8 @@ def test_an_extraction_that_meets_the_store_away_is_tried_again(
 ) -> None:
     model_server.wish(ENGLISH, ENGLISH)
     job = remembering.hear(shop, WISH)
-    away = outages.away()
-    with faults.at(point, away.__enter__):
+    with ExitStack() as outage, faults.at(point, lambda: outage.enter_context(outages.away())):
         job = remembering.work(job)
-    away.__exit__(None, None, None)
     assert (job.status, job.error_code) == (JobStatus.QUEUED, "MEMORY_UNAVAILABLE")
     assert remembering.work(job).outcome == JobOutcome.STORED
     assert_settled(shop, REMEMBERED)

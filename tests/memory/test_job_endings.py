@@ -72,7 +72,10 @@ def test_a_job_delivered_twice_works_once(shop: Shop, model_server: ModelServer)
 def test_a_job_whose_row_is_gone_is_nobodys(shop: Shop, model_server: ModelServer) -> None:
     job = remembering.hear(shop, WISH)
     MemoryJob.objects.filter(pk=job.pk).delete()
+    model_server.wish(ENGLISH)
+    asked = len(model_server.requests)
     extracting.run_extraction(job.pk)
+    assert len(model_server.requests) == asked, "nobody asks for it"
     assert remembering.remembered(shop) == {}
 
 

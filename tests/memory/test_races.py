@@ -152,8 +152,14 @@ def test_claims_and_endings_at_once_leave_no_job_that_nobody_looks_at(shop: Shop
     (run,) = talking.runs(conversation)
     MemoryJob.objects.update(run_after=database_now(), waits_for="")
     at_once([lambda: jobs.claim(job.pk), lambda: jobs.claim(job.pk), lambda: turns.run_turn(run.pk)])
+    run.refresh_from_db()
+    assert run.status == JobStatus.COMPLETED, "it has ended, whatever came between"
     job.refresh_from_db()
-    assert job.status == JobStatus.RUNNING or job.run_after <= database_now()
+    if job.status == JobStatus.QUEUED:
+        assert job.run_after <= database_now(), "it is not left to the sweeper"
+        assert jobs.claim(job.pk) is not None
+        job.refresh_from_db()
+    assert (job.status, job.attempts) == (JobStatus.RUNNING, 1)
 
 
 # --- claims at once ---
