@@ -2,12 +2,17 @@
 
 from collections.abc import Iterator
 
+import hypothesis
 import pytest
 from django.core.cache import caches
 from pytest_django.fixtures import Settings
 
 from tests.factories import Shop, make_shop
 from tests.model_server import ModelServer
+
+# These machines are noisy: how long a call takes says nothing about the product.
+hypothesis.settings.register_profile("house", deadline=None)
+hypothesis.settings.load_profile("house")
 
 
 @pytest.fixture(autouse=True)
