@@ -24,6 +24,16 @@ _FOREIGN_MESSAGE = re.compile(
     r"|```|^\s{0,9}#{1,6}\s|[{}]|</?[a-z|]|^\s{0,9}\|",
     re.MULTILINE,
 )
+# What its sender says to be a joke, or somebody else's typing.
+NOT_MEANT = re.compile(
+    r"(?<!不是)(?<!没)(?<!没有)(?<!别)(?<!唔系)(?<!不)(?:开玩笑|讲笑)|逗你玩|[说闹]着玩"
+    r"|(?:以上|上面|前面|刚才|刚刚|头先)[^。！？!?，,\n]{0,6}[是系](?!我(?:自己|本人|刚才|刚刚|之前)?[打发写说讲输按])"
+    r"[^。！？!?，,\n]{1,10}[打发写说讲输按](?:入|出来)?[的嘅](?![^\s。！？!?，,了啦啊哈])"
+    r"|(?<!not )(?<!no )\b(?:kidding|joking)\b|\bjk\b"
+    r"|\b(?:above|that|this|those|messages?|it) (?:was|were) (?:typed|written|sent|posted|said) by (?!me\b|us\b)"
+    r"|\bmy (?:[a-z]+ )?[a-z]+ (?:typed|wrote|sent|posted) (?:that|this|the above|all that|it)\b",
+    re.ASCII,
+)
 # What is between quotation marks is quoted, unless it is only the name of a value.
 _QUOTED = re.compile(
     r"“[^“”]*(?:”|\Z)|「[^「」]*(?:」|\Z)|『[^『』]*(?:』|\Z)|《[^《》]*(?:》|\Z)|‘[^‘’]*(?:’|\Z)|\"[^\"]*(?:\"|\Z)"
@@ -64,7 +74,8 @@ def customer_text(prompt: str) -> str | None:
 
 def own_words(text: str) -> str:
     """Return `text` in normal form with all that is quoted or pasted crossed out, character for character."""
-    if _FOREIGN_MESSAGE.search(offline_vocabulary.normal(text)):
+    normal = offline_vocabulary.normal(text)
+    if _FOREIGN_MESSAGE.search(normal) or NOT_MEANT.search(normal):
         return ""
     crossed = _QUOTED.sub(lambda quote: _crossed(quote) if _is_speech(quote.group()) else _unmarked(quote), text)
     crossed = _QUOTED_LINE.sub(_crossed, crossed)

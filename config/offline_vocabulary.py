@@ -168,7 +168,6 @@ _WORDS = """
 [MY] my our mine
 [ME+TO] 去我 寄去我 到我 发到我 跟我 和我 同我 与我 对我 给我 向我 俾我 畀我 to_me with_me to_us with_us
 [YOU] 你 您 你们 您们 你哋 贵司 贵公司 客服 客服人员 小助手 助手 you customer_service customer_support support
-[YOUR] your
 [THIRD] 我妈 妈妈 老妈 我爸 爸爸 老爸 爸妈 父母 母亲 父亲 老婆 老公 丈夫 妻子 太太 我先生 孩子 小孩 儿子 女儿 奶奶
     爷爷 外婆 外公 姥姥 哥哥 姐姐 弟弟 妹妹 我哥 我姐 我弟 我妹 男友 女友 男朋友 女朋友 朋友 同事 老板 领导 上司 客户
     顾客 买家 卖家 用户 学生 老师 同学 邻居 室友 亲戚 家人 家里人 别人 有人 有些人 很多人 大家 人家 他们 她们 他 她 佢
@@ -179,7 +178,7 @@ _WORDS = """
     staff employees employee roommate neighbor neighbour partner supplier agents team_members buyers aunt uncle
     secretary
 # Force: what turns words about answers into a wish.
-[ASK] better_(you|if_you|to) 成 就成 即成 就行啦 就好啦 주세요 부탁해요 부탁드립니다 お愿いします お願いします 请问
+[ASK] better_(you|if_you|to) 成 就成 即成 就行啦 就好啦 주세요 부탁해요 부탁드립니다 お願いします 请问
     得㗎喇 就得㗎喇 得㗎啦 就得㗎啦 请 麻烦 拜托 烦请 劳烦 还请 敬请 恳请 希望 盼 最好 务必 记得 记住 请记住 一定要 要
     吧 就行 就好 即可 就可以 就可以了 就行了 就好了 好了 得啦 就得 就得喇 唔该 唔该晒 尽量 尽可能 麻烦你 建议
     okay_with_me s'il_vous_plaît por_favor bitte per_favore per_piacere please pls plz kindly remember remember_to
@@ -227,6 +226,17 @@ _WORDS = """
     唔使喇 唔使啦 免了 作废 不算 不算数 取消 撤回 收回 撤销 忘掉 忘了 忘记 当我没说 别管 不用管 无视 忽略 删掉 清掉
     去掉 唔算 back_to_normal go_back_to_normal take_that_back forget never_mind nevermind ignore cancel scrap
     take_back drop disregard undo remove withdraw delete
+# Not to be remembered, and never said.
+[UNSAVED]
+    (不用|不要|别|不必|无需|不需要|甭|勿|唔使|唔好|唔需要|咪)(|再|去|帮我|给我|替我)(记|记住|记得|记下|记录|保存|存|储存)
+    (don't|do_not|dont|never|needn't)_(remember|save|store|record|note|memorize|memorise|keep_in_mind|log)(|_that)
+    (no_need_to|don't_have_to|don't_need_to)_(remember|save|store|record|note|memorize|keep_in_mind)(|_that)
+[DENIED] (没|没有|从没|从来没|从来没有|从未|并没|并没有|冇|未曾|不曾)(|跟你|跟你们|和你们)(说|说过|讲|讲过|话过|提过)
+    (没|没有|从没|从来没|从来没有|从未|并没有|冇)(要求|要求过|让你|让你们|叫你|叫你们) 谁(说|讲|话|让|叫|要)
+    (never|didn't|did_not)(|_ever|_actually)_(say|said|ask|asked|tell|told|write|wrote|request|requested)
+    who_(said|says|told|asked)
+[DISOWNED] (不是|唔系|又不是|并不是)我(|自己|本人)(说|讲|话|写|打|发|提)(|的|过的|嘅) 不是本人 wasn't_me was_not_me
+    not_me not_what_i_said
 [EARLIER] (那个|这个|那条|这条|那项|的)(设置|设定|要求|偏好) before_i_(ask|asked|said|told) as_before like_before
     和以前一样 跟以前一样 像以前一样 (上回|上次|之前|先前)(|我)(让|叫|要)(|你|你们|你哋)
     (上回|上次|之前|先前|早前|以前)(|我)(说|讲|话)(|过|的) (我上次|我上回|我之前)说(|过|的)
@@ -245,7 +255,7 @@ _WORDS = """
     现在想改成 现在想用 而家改用 还是 改成 换成 改回 换回 不对 i_change_my_mind i_changed_my_mind change_of_mind
     on_second_thought correction i_mean actually wait instead make_it make_that scratch_that
 # Conditions that only mean `please`.
-[ASK+POLITE] 如果可以的话 如果可以 如果方便的话 如果方便 如果能的话 可以的话 方便的话 得嘅话 如果得嘅话 if_possible
+[ASK] 如果可以的话 如果可以 如果方便的话 如果方便 如果能的话 可以的话 方便的话 得嘅话 如果得嘅话 if_possible
     if_you_can if_you_could if_that's_ok if_that's_okay if_that_is_ok if_it's_ok if_it's_possible if_that's_possible
     if_you_don't_mind
 # What makes it something else than a wish for the future.
@@ -258,7 +268,7 @@ _WORDS = """
 [REPORT] 昵称 网名 用户名 签名 你说过 你说以后 你们说以后 你们说过 客服说 佢话 听说 据说 写着 写道 说道 显示 原话 原文
     歌词 台词 据称 网上说 书上说 规定 nickname username you_said says said wrote told heard reads according_to article
     policy quote suggests recommends
-[OWN+EARLIER] 我说过 我都说了 我说了 i_told_you i_already_told_you
+[EARLIER] 我说过 我都说了 我说了 i_told_you i_already_told_you
 # Things, also deliverables: a value beside them is theirs.
 [THING] 耳机 音箱 音响 机器 语音 导航 提示音 遥控器 电视 设备 视频 文章 节目 直播 资讯 新闻 推送 送货 派送 派件 上门
     发票 收据 账单 合同 说明书 使用说明 手册 教程 文件 资料 报告 报价 报价单 清单 包装 设计 界面 款式 外观 颜色 尺寸
@@ -282,7 +292,7 @@ _WORDS = """
 [ABOUT] about regarding concerning to_do_with related_to 关于 有关
 [OBJECT] 把 将
 [TOPIC=language] first_language native_language mother_tongue second_language 母语
-[FILL] は direct clear plain straightforward friendly honest urgent
+[FILL] は your direct clear plain straightforward friendly honest urgent
     (小姐姐|小哥哥|小哥|大哥|大姐|小妹|小伙子|小姑娘|姑娘|闺女|美女|帅哥|老板娘|师傅|哥们|哥们儿|兄弟|姐妹|姐妹们|老铁|宝子|宝宝|家人们|亲们|亲亲)
     (我老人家|我们老人家|老人家我|您老|在下|本人|老朽|敝人) 嘿 嘿嘿 嘻嘻 呵呵 哎 唉 喂 拜托了 求求 求求了 求求你
     求求你们 真的 其实 反正呢 说实话 说真的 mate folks honestly basically maybe yes yeah yep sorry lol haha btw fyi
@@ -343,6 +353,11 @@ def listed(tag: str) -> list[str]:
     ]
 
 
+def tags() -> frozenset[str]:
+    """Return all tags."""
+    return frozenset().union(*_TAGS.values())
+
+
 def naming(tag: str) -> str:
     """Return a pattern of what is listed with `tag`. What does not begin like any of that is passed over at once."""
     by_first: dict[str, list[str]] = {}
@@ -389,7 +404,7 @@ def _table() -> dict[str, frozenset[str]]:
             if word.startswith("["):
                 given = frozenset(word.strip("[]").split("+"))
                 continue
-            for phrase in _spelled_out(word):
+            for phrase in map(normal, _spelled_out(word)):
                 table[phrase] = table.get(phrase, frozenset()) | given
     return table
 

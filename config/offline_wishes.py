@@ -16,8 +16,8 @@ FIELDS = ("response_style", "language", "contact_channel")
 WITHDRAWN = "withdrawn"
 
 # Clauses about something else, and sentences about somebody else or a case that is only imagined.
-_OFF_CLAUSE = frozenset({"TRANSLATE", "EITHER"})
-_OFF_SENTENCE = frozenset({"IF", "REPORT"})
+_OFF_CLAUSE = frozenset({"TRANSLATE", "EITHER", "DENIED"})
+_OFF_SENTENCE = frozenset({"IF", "REPORT", "DISOWNED"})
 _FORCE = frozenset({"ASK", "WANT", "CAN", "LIKE", "PREFER", "URGE"})
 _LASTING = frozenset({"FUTURE", "HABIT", "PREFER", "WHENEVER"})
 _CONTACTING = frozenset({"CONTACT", "SEND"})
@@ -207,6 +207,8 @@ def _is_polite_request(place: _Place) -> bool:
 
 def _wished(place: _Place, field: str, is_spoken_of: bool) -> Mention | None:
     """Return the value of `field` that the clause asks for, the last one it names."""
+    if "UNSAVED" in place.tags:
+        return None
     chosen = [mention for mention in place.clause.mentions if mention.field == field and mention.is_chosen]
     is_recounted = bool(place.tags & {"EARLIER", "CANCEL"}) and not place.tags & {"FUTURE", "REVISE"}
     if not chosen or is_recounted or (len(chosen) > 1 and "OR" in place.tags):
@@ -379,6 +381,8 @@ _PLAIN_FORM = {"response_style": _plain_style, "language": _plain_language, "con
 def _withdrawn(place: _Place, field: str) -> _Said | None:
     if "THING" in place.around:
         return None
+    if "UNSAVED" in place.tags:
+        return _unsaved(place, field)
     for mention in place.clause.mentions:
         if mention.field == field and not mention.is_chosen and _is_ended(place, mention):
             return _Said(WITHDRAWN, _evidence(place), of=mention.value)
@@ -388,16 +392,31 @@ def _withdrawn(place: _Place, field: str) -> _Said | None:
     return None
 
 
+def _unsaved(place: _Place, field: str) -> _Said | None:
+    """Return the wish that is not to be remembered: `不用记住我喜欢…`. `I don't remember` only tells."""
+    if place.clause.follows("I", "UNSAVED"):
+        return None
+    named = [mention.value for mention in place.clause.mentions if mention.field == field]
+    return _Said(WITHDRAWN, _evidence(place), of=named[-1]) if named else None
+
+
 def _is_ended(place: _Place, mention: Mention) -> bool:
     """Say whether a refused value is one that was asked for before: `no longer`, `不用再…了`."""
     ended = "ENDED" in place.tags
     if mention.field == "contact_channel":
         is_for_good = "CONTACT" in place.tags or ("SEND" in place.tags and "FUTURE" in place.tags | place.before)
+        if "ENDED" in mention.refusal and "ME" in place.tags and place.sentence.is_known:
+            return bool(place.tags & _CONTACTING) and _is_for_good(place)
         is_over = "NEEDNOT" in mention.refusal or ("ENDED" in mention.refusal and "EARLIER" in place.around)
         return is_over and ended and is_for_good
     if mention.field == "response_style" and "ENDED" not in mention.refusal:
         return ended and bool(mention.refusal & {"NOT", "NEEDNOT"}) and bool(place.tags & {"SO", "ANSWER", "TOO"})
     return bool(mention.refusal & {"NOT", "NEEDNOT"}) and (ended or {"FUTURE", "NEEDNOT"} <= place.tags)
+
+
+def _is_for_good(place: _Place) -> bool:
+    """Say whether `别再` is said for good: `以后别再…`, `别再…了`. `Stop calling me!` may be about this one thing."""
+    return "FUTURE" in place.tags or any("ENDED" in word.tags and "NOT" not in word.tags for word in place.clause.words)
 
 
 def _cancelled(place: _Place, field: str) -> _Said | None:

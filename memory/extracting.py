@@ -168,8 +168,12 @@ def is_as_claimed(profile: MemoryProfile, job: MemoryJob) -> bool:
 def _change(profile: MemoryProfile, job: MemoryJob, wishes: list[Wish]) -> _Change:
     """Return what the wishes change. An older message never changes what a newer one has set or withdrawn."""
     origins = queries.origins_of(profile)
-    newest = tuple(wish for wish in wishes if not _is_older(job, origins.get(wish.field)))
     known = _known(profile, origins).stored()
+    newest = tuple(
+        wish
+        for wish in wishes
+        if not _is_older(job, origins.get(wish.field)) and _concerns(wish, known.get(wish.field))
+    )
     if all(wish.value is None and wish.field not in known for wish in newest):
         return _Change(newest, None)
     values = known | {wish.field: wish.value for wish in newest}
@@ -182,6 +186,11 @@ def _is_older(job: MemoryJob, origin: FieldOrigin | None) -> bool:
         return False
     # By their numbers: a clock may step back.
     return bool(job.message_id < origin.message_id)
+
+
+def _concerns(wish: Wish, known: str | None) -> bool:
+    """Say whether a wish is about what is known: one that takes another value back ("no Cantonese any more") is not."""
+    return wish.value is not None or known is None or not wish.of or known in wish.of
 
 
 def _known(profile: MemoryProfile, origins: dict[str, FieldOrigin]) -> Communication:

@@ -1,6 +1,9 @@
 """The built-in model remembers a lasting wish about answers or contact, and nothing that only looks like one."""
 
+import ast
+import inspect
 import json
+import re
 import time
 
 import pytest
@@ -8,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from config import offline, offline_reading, offline_vocabulary, offline_wishes
+from memory import cues
 
 FIELDS = {"style": "response_style", "lang": "language", "via": "contact_channel"}
 SESSION = "3f0c7f0e-5a51-4d3e-9a39-0d6a1d7f2b11"
@@ -393,6 +397,18 @@ WISHES = [
     ("以后还是发短信稳当", "via=sms"),
     ("一切事宜以后邮件往来", "via=email"),
     ("Please text rather than call from now on", "via=sms"),
+    # Not to be kept, and no longer.
+    ("不用记住我喜欢简洁的回答", "style=withdrawn"),
+    ("不用再記住我鍾意短啲嘅答案", "style=withdrawn"),
+    ("别记住我喜欢微信联系", "via=withdrawn"),
+    ("唔使記住我鍾意英文", "lang=withdrawn"),
+    ("Don't remember that I like short answers", "style=withdrawn"),
+    ("Please don't save that I prefer English", "lang=withdrawn"),
+    ("以后别用英文了", "lang=withdrawn"),
+    ("以后不用再简洁了", "style=withdrawn"),
+    ("以后不要再给我打电话", "via=withdrawn"),
+    ("别再给我发短信了", "via=withdrawn"),
+    ("お願いします、これからは日本語で返信してください", "lang=ja"),
 ]
 
 NOTHING = [
@@ -856,6 +872,20 @@ NOTHING = [
     "I prefer to pay by card",
     "Do I always need to speak to someone on the phone to cancel?",
     "My brother says always to write in French",
+    # Never said, not meant, or typed by somebody else.
+    "我没说过喜欢简洁",
+    "我没说过要用英文回复",
+    "我从来没说过以后用英文回复我",
+    "I never said I prefer English",
+    "谁说我要英文回复的",
+    "上次说的'以后用英文'不是我说的",
+    "以后用英文回复我，不是我说的",
+    "以后用英文回复我。以上都是我室友打的",
+    "以后用英文回我，开玩笑的",
+    "Always reply in English. Just kidding",
+    "I don't remember that I like short answers",
+    "别再给我打电话",
+    "stop calling me!!!!",
 ]
 
 
@@ -958,6 +988,13 @@ def test_a_pasted_wish_does_not_hide_the_customers_own_beside_it() -> None:
     assert wishes("你们写着“以后请用英文回复我”，可是我看不懂，以后请用中文回复我") == "lang=zh"
     assert wishes("你们写着“以后请用英文回复我”，以后请用中文回复我") == ""
     assert wishes("你们写“请用英文回复我”。以后请用中文回复我") == "lang=zh"
+
+
+def test_the_vocabulary_has_every_tag_that_is_asked_for_and_no_other() -> None:
+    trees = [ast.parse(inspect.getsource(module)) for module in (offline_reading, offline_wishes, cues)]
+    texts = {node.value for tree in trees for node in ast.walk(tree) if isinstance(node, ast.Constant)}
+    asked_for = {text for text in texts if isinstance(text, str) and re.fullmatch("[A-Z]+", text)} - {"TOPIC"}
+    assert asked_for == {tag for tag in offline_vocabulary.tags() if "=" not in tag}
 
 
 def test_normal_form_keeps_every_place() -> None:

@@ -33,6 +33,12 @@ def accept(message: str, field: str, value: str, words: str) -> str | None:
     return next((wish.value or WITHDRAWN for wish in found), None)
 
 
+def taken_back(message: str, field: str) -> set[str] | None:
+    """Return the values that are named as taken back when a model reports that; None: nothing is taken back."""
+    found = evidence.accepted(message, {field: WITHDRAWN, f"{field}_evidence": message})
+    return next((set(wish.of) for wish in found if wish.value is None), None)
+
+
 def accept_whole(message: str, value: str) -> str | None:
     return accept(message, FIELD_OF[value], value, message)
 
@@ -303,6 +309,211 @@ def test_what_takes_nothing_back_withdraws_nothing(message: str, words: str) -> 
     assert accept(message, "language", WITHDRAWN, words) is None
 
 
+@pytest.mark.parametrize(
+    ("message", "field", "values"),
+    [
+        ("以后别用英文了", "language", {"en"}),
+        ("以后唔使用粵語喇", "language", {"yue"}),
+        ("以后不用英文了，改回中文", "language", {"en"}),
+        ("之前说的用英文就算了，用中文吧", "language", {"en"}),
+        ("Forget what I said about French", "language", {"fr"}),
+        ("Earlier I told you to reply in Spanish. Please disregard that.", "language", {"es"}),
+        ("以后不用再简洁了", "response_style", {"concise"}),
+        ("不用再那么详细了", "response_style", {"detailed"}),
+        ("唔使再咁長氣", "response_style", {"detailed"}),
+        ("之前让你别啰嗦，现在算了", "response_style", {"concise"}),
+        ("No need to keep your answers so short anymore", "response_style", {"concise"}),
+        ("以后不要再给我打电话", "contact_channel", {"phone"}),
+        ("别再给我发短信了", "contact_channel", {"sms"}),
+        ("之前说只用微信联系我，这个取消", "contact_channel", {"wechat"}),
+        ("You don't need to email me any more", "contact_channel", {"email"}),
+        ("不用记住我喜欢简洁的回答", "response_style", {"concise"}),
+        ("别记住我喜欢微信联系", "contact_channel", {"wechat"}),
+        ("唔使記住我鍾意英文", "language", {"en"}),
+        ("Please don't save that I prefer English", "language", {"en"}),
+        # Whatever it was.
+        ("我之前的偏好都忘了吧", "language", set()),
+        ("取消我之前说的语言要求", "language", set()),
+    ],
+)
+def test_a_withdrawal_names_what_it_takes_back(message: str, field: str, values: set[str]) -> None:
+    assert taken_back(message, field) == values
+
+
+@pytest.mark.parametrize(
+    ("message", "field"),
+    [
+        ("Please cancel my order, my email is a@b.c", "contact_channel"),
+        ("请取消我的订单，别忘了发邮件", "contact_channel"),
+        ("取消订单吧，电话我会接", "contact_channel"),
+        ("不用了，中文说明书我有", "language"),
+        ("I want to cancel the Chinese course.", "language"),
+        ("取消短信验证码", "contact_channel"),
+        ("撤销那张详细发票", "response_style"),
+        # Another field, this time only, somebody else, or only how it can be done.
+        ("之前说的用英文就算了", "contact_channel"),
+        ("以后别用英文了", "response_style"),
+        ("别再给我发短信了", "response_style"),
+        ("今天不用打电话给我", "contact_channel"),
+        ("我妈说不用再用英文了", "language"),
+        ("怎么取消短信通知？", "contact_channel"),
+        ("以后别用英文了，开玩笑的", "language"),
+    ],
+)
+def test_what_takes_back_something_else_withdraws_nothing(message: str, field: str) -> None:
+    assert taken_back(message, field) is None
+
+
+@pytest.mark.parametrize(
+    ("message", "value"),
+    [
+        ("不用记住我喜欢简洁的回答", "concise"),
+        ("不用再記住我鍾意短啲嘅答案", "concise"),
+        ("别记住我喜欢微信联系", "wechat"),
+        ("别帮我保存我喜欢英文", "en"),
+        ("Don't remember that I like short answers", "concise"),
+        ("Please don't save that I prefer English", "en"),
+        ("No need to note that I want emails", "email"),
+        ("唔使記住我鍾意英文", "en"),
+        ("我没说过喜欢简洁", "concise"),
+        ("我没说过要用英文回复", "en"),
+        ("I never said I want replies in English", "en"),
+        ("谁说我要英文回复的", "en"),
+        ("Who told you to always answer in English", "en"),
+        ("上次说的'以后用英文'不是我说的", "en"),
+        ("以后用英文回复，这不是我写的", "en"),
+        ("Always reply in English, that was not me", "en"),
+        # The whole message.
+        ("以后用英文回复我。以上都是我室友打的", "en"),
+        ("以后用英文回我，开玩笑的", "en"),
+        ("From now on reply in English. Just kidding", "en"),
+        ("Always answer in English! My little brother typed that", "en"),
+    ],
+)
+def test_what_is_not_to_be_remembered_or_was_not_said_is_refused(message: str, value: str) -> None:
+    assert accept_whole(message, value) is None
+
+
+@pytest.mark.parametrize(
+    ("message", "value"),
+    [
+        ("记住我喜欢简洁的回答", "concise"),
+        ("别忘了，以后用英文回复我", "en"),
+        ("不要讲太长，以后简短点", "concise"),
+        ("没说清楚，我是要以后用英文", "en"),
+        ("不是开玩笑，以后用英文回我", "en"),
+        ("I'm not kidding, always reply in English", "en"),
+        ("Don't forget to always reply in English", "en"),
+        ("以上是我写的要求，以后用英文回复", "en"),
+    ],
+)
+def test_what_only_looks_denied_counts(message: str, value: str) -> None:
+    assert accept_whole(message, value) == value
+
+
+# A word of each value, in what asks for nothing about answers or contacts.
+INVENTED = [
+    ("我买的英文键盘坏了", "en"),
+    ("你们的英文网页打不开", "en"),
+    ("I am learning Japanese. Do you ship there.", "ja"),
+    ("这本书是日文原版吗", "ja"),
+    ("请问有没有韩文说明书", "ko"),
+    ("说明书都是法语的，我看不懂", "fr"),
+    ("我以后想学英文", "en"),
+    ("以后出英文版吗", "en"),
+    ("请寄一本英文书", "en"),
+    ("我的邮箱是 a@b.cn，发票还没收到", "email"),
+    ("我打电话没人接", "phone"),
+    ("我的手机坏了", "phone"),
+    ("手机壳多少钱", "phone"),
+    ("这款手机支持长期保修", "phone"),
+    ("My phone number changed", "phone"),
+    ("I was called an idiot by your agent", "phone"),
+    ("我没有微信", "wechat"),
+    ("以后不打算再用微信", "wechat"),
+    ("the short cable is missing", "concise"),
+    ("短裙什么时候到货", "concise"),
+    ("My order is not complete", "detailed"),
+    ("The longer charger always breaks", "detailed"),
+    # Asked for once, or not yet.
+    ("以前我喜欢简短的回答", "concise"),
+    ("I used to like short answers", "concise"),
+    ("如果我是法国人，你就用法语回答", "fr"),
+    ("Imagine you always answer me in French", "fr"),
+    ("Suppose I wanted German answers", "de"),
+    ("我不确定要不要用英文回复", "en"),
+    # Complained of.
+    ("你们一直用英文回我，烦死了", "en"),
+    ("从前你们一直用英文回我，我很烦", "en"),
+    ("Why do you always answer in English.", "en"),
+    ("You always write such long mails and I hate it", "email"),
+    ("你们总打电话骚扰我", "phone"),
+    ("Always calling me at night is harassment", "phone"),
+    # Of somebody else, or by them.
+    ("Please call the courier for my parcel", "phone"),
+    ("请打电话给快递员", "phone"),
+    ("麻烦给司机打电话", "phone"),
+    ("Please email her about it", "email"),
+    ("Set language to French for every customer.", "fr"),
+    # Of no use.
+    ("短信和邮件我从来不看", "sms"),
+    ("短信和邮件我从来不看", "email"),
+    ("Emails I never read, so just write", "email"),
+    ("微信我没装，你们说怎么办", "wechat"),
+]
+
+
+@pytest.mark.parametrize(("message", "value"), INVENTED)
+def test_a_value_that_is_only_spoken_of_is_refused(message: str, value: str) -> None:
+    assert accept_whole(message, value) is None
+
+
+@pytest.mark.parametrize(
+    ("message", "value"),
+    [
+        ("以前我喜欢简短的回答，现在还是喜欢简短的", "concise"),
+        ("和以前一样用英文回复我", "en"),
+        ("你们一直用英文回我吧", "en"),
+        ("你们以后一直用英文回我", "en"),
+        ("如果需要联系我，请打电话", "phone"),
+        ("Please always call my mobile", "phone"),
+        ("电话太烦人，以后发短信", "sms"),
+        ("用英文跟我沟通", "en"),
+        ("Short answers please", "concise"),
+        ("Text me", "sms"),
+        ("以后繁體", "zh-Hant"),
+    ],
+)
+def test_what_is_near_to_that_counts(message: str, value: str) -> None:
+    assert accept_whole(message, value) == value
+
+
+@pytest.mark.parametrize(
+    ("message", "value"),
+    [
+        ("以後用國語", "zh"),
+        ("以後用漢語", "zh"),
+        ("以後用廣東話", "yue"),
+        ("以後用日本語", "ja"),
+        ("以後用韓語", "ko"),
+        ("以後用西班牙語", "es"),
+        ("以後用繁體", "zh-Hant"),
+        ("以後唔好長氣", "concise"),
+        ("以後打過來", "phone"),
+        ("以後發電郵", "email"),
+        ("以後在這裏回我", "in_app"),
+    ],
+)
+def test_traditional_characters_name_values_too(message: str, value: str) -> None:
+    assert accept_whole(message, value) == value
+    assert taken_back("請忘記之前說的語言", "language") == set()
+
+
+def test_a_cue_means_no_more_in_simplified_characters_than_as_it_was_written() -> None:
+    assert accept_whole("以后简洁点", "zh-Hans") is None
+    assert accept_whole("以后邮费便宜点", "email") is None
+
+
 def test_a_script_that_nobody_named_comes_down_to_the_language() -> None:
     assert accept("以后用中文", "language", "zh-TW", "用中文") == "zh"
     assert accept("以后用繁体中文", "language", "zh-TW", "用繁体中文") == "zh-Hant"
@@ -419,6 +630,10 @@ NASTY += [
     "```" * 660,
     "我的" * 1000,
     "以后英文，" * 400,
+    "英文算了" * 500,
+    "之前说英文，算了，" * 220,
+    "不要再英文" * 400,
+    "没说过英文" * 400,
 ]
 
 
@@ -440,8 +655,10 @@ def assert_quick(message: str) -> None:
         for field, value in (("response_style", "concise"), ("language", "en"), ("contact_channel", WITHDRAWN))
         for name, part in ((field, value), (f"{field}_evidence", message))
     }
+    withdrawn = stated | dict.fromkeys(FIELDS, WITHDRAWN)
     # The best of three: another process may have had the machine.
     assert min(_seconds(message, stated) for _ in range(3)) < 0.05
+    assert min(_seconds(message, withdrawn) for _ in range(3)) < 0.05
 
 
 def _seconds(message: str, stated: dict[str, str]) -> float:

@@ -206,9 +206,11 @@ def test_an_older_message_that_is_read_later_changes_nothing_that_a_newer_one_sa
 
 
 def test_messages_read_in_the_order_they_were_said_leave_the_last_word(shop: Shop, model_server: ModelServer) -> None:
-    for said, expected in ((ENGLISH, {"language": "en"}), (CHINESE, {"language": "zh"}), (NO_LANGUAGE, {})):
+    taken_back = "之前说的语言要求取消吧"
+    no_language = wishes(language="withdrawn", language_evidence=taken_back)
+    for said, expected in ((ENGLISH, {"language": "en"}), (CHINESE, {"language": "zh"}), (no_language, {})):
         model_server.wish(said)
-        remembering.learn(shop, f"{WISH}。以后还是用中文回复。不用英文了。")
+        remembering.learn(shop, f"{WISH}。以后还是用中文回复。" if expected else taken_back)
         assert remembering.remembered(shop) == expected
     model_server.wish(ENGLISH)
     remembering.learn(shop, WISH)
