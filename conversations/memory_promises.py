@@ -8,10 +8,11 @@ from django.db.models import Exists, F, OuterRef, QuerySet, Subquery
 
 from agents.models import AgentRun
 from config.models import UsagePurpose, UsageRecord
-from conversations.violations import Check, Violation, batches, rows_that
+from conversations.violations import Check, Violation, rows_that
 from memory import store, verifying
 from memory.models import EventKind, FieldOrigin, JobOutcome, MemoryEvent, MemoryJob, MemoryProfile, PendingErasure
 from memory.verifying import Kind
+from zhifu.batches import batches
 from zhifu.jobs import JobStatus
 from zhifu.models import Customer
 

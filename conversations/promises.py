@@ -15,7 +15,7 @@ from agents.models import AgentRun
 from config.models import UsagePurpose, UsageRecord, UsageStatus
 from conversations import history, memory_promises
 from conversations.models import Conversation, Message, MessageRole, MessageSource
-from conversations.violations import Check, Violation, batches, rows_that
+from conversations.violations import Check, Violation, rows_that
 from knowledge import vectors
 from knowledge.models import (
     Audience,
@@ -27,6 +27,7 @@ from knowledge.models import (
     VersionStatus,
 )
 from memory.models import MemoryJob
+from zhifu.batches import batches
 from zhifu.jobs import OPEN_STATUSES, JobStatus, LeasedJob, grace, job_models
 from zhifu.models import Member, StoreKey
 from zhifu.transactions import database_now

@@ -26,8 +26,6 @@ logger = logging.getLogger(__name__)
 
 # How often one question is asked afresh because knowledge or memory changed; then the failure is shown instead.
 MAX_FRESH_RUNS = 3
-# Seconds before the first repeat; doubled each time.
-BACKOFF_SECONDS = 5
 _OUT_OF_ORDER = "暂时无法回答 / No answer can be given at the moment."
 
 
@@ -167,8 +165,7 @@ def _settle_failure(run: AgentRun, failure: errors.Failure) -> None:
     elif isinstance(failure, errors.Unauthenticated):
         commit(_end, run, JobStatus.CANCELLED, ScopeEnded())
     elif isinstance(failure, errors.Unavailable) and run.attempts < settings.MAX_ATTEMPTS:
-        seconds = max(BACKOFF_SECONDS * 2 ** (run.attempts - 1), failure.retry_after or 0)
-        run.retry_later(code=failure.code, message=failure.message, seconds=seconds)
+        run.retry_later(code=failure.code, message=failure.message, seconds=run.pause(failure))
     elif isinstance(failure, errors.Broken):
         # What is wrong with the installation is for the log; the customer can do nothing about it.
         logger.error("turn cannot work", extra={"run": run.pk, "code": failure.code}, exc_info=failure)

@@ -46,11 +46,22 @@ def _message_of(row: Any) -> str:
     return link_to(_conversations(), row.conversation_number, words) if row.may_open else words
 
 
+class _WithMessage:
+    """Mixed into a screen of rows that came from a message: the column `message_place`."""
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
+        return _with_message(super().get_queryset(request), request)  # type: ignore[misc]  # of the admin it is mixed into
+
+    @admin.display(description=_("消息"))
+    def message_place(self, row: Any) -> str:
+        return _message_of(row)
+
+
 def _job_of(row: Any) -> str:
     return "-" if row.job_id is None else link_to(MemoryJob, row.job_id, f"#{row.job_id}")
 
 
-class FieldOriginInline(ReadOnlyInline):
+class FieldOriginInline(_WithMessage, ReadOnlyInline):
     model = FieldOrigin
     verbose_name_plural = _("字段来源（没有内容）")
     fields = [
@@ -63,13 +74,6 @@ class FieldOriginInline(ReadOnlyInline):
         labelled("withdrawn_at", _("收回时间")),
     ]
     ordering = ["field"]
-
-    def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
-        return _with_message(super().get_queryset(request), request)
-
-    @admin.display(description=_("消息"))
-    def message_place(self, origin: FieldOrigin) -> str:
-        return _message_of(origin)
 
     @admin.display(description=_("任务"))
     def job_number(self, origin: FieldOrigin) -> str:
@@ -126,7 +130,7 @@ class MemoryProfileAdmin(TenantAdmin):
 
 
 @admin.register(MemoryJob)
-class MemoryJobAdmin(TenantAdmin):
+class MemoryJobAdmin(_WithMessage, TenantAdmin):
     view_codes = AUDIT
     list_display = [
         "__str__",
@@ -158,13 +162,6 @@ class MemoryJobAdmin(TenantAdmin):
         labelled("finished_at", _("结束时间")),
     ]
     readonly_fields = fields
-
-    def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
-        return _with_message(super().get_queryset(request), request)
-
-    @admin.display(description=_("消息"))
-    def message_place(self, job: MemoryJob) -> str:
-        return _message_of(job)
 
     @admin.display(description=_("模型用量"))
     def usage(self, job: MemoryJob) -> str:

@@ -6,16 +6,17 @@ from datetime import datetime, timedelta
 
 from django.conf import settings
 from django.core.cache import cache
+from django.db.models import Q, QuerySet
 
 from memory import store
 from memory.communication import Communication
 from memory.models import MemoryProfile, PendingErasure
 from zhifu import errors, faults, queue
+from zhifu.batches import BATCH
 from zhifu.transactions import database_now
 
 logger = logging.getLogger(__name__)
 
-_AT_ONCE = 500
 _SCAN_EVERY = timedelta(days=1)
 _SCANNED = "memory.scanned"
 
@@ -80,7 +81,7 @@ def erase_pending() -> int:
     """Erase what is doomed or was staged too long, and return how much; the rest stays on record while the store is
     out of reach."""
     erased = 0
-    while batch := _due():
+    while batch := list(due()[:BATCH]):
         for row in batch:
             if not _erase(row):
                 return erased
@@ -90,9 +91,9 @@ def erase_pending() -> int:
     return erased
 
 
-def _due() -> list[PendingErasure]:
-    overdue = PendingErasure.objects.filter(staged_until__lt=database_now())
-    return list((PendingErasure.objects.filter(staged_until=None) | overdue).order_by("pk")[:_AT_ONCE])
+def due() -> QuerySet[PendingErasure]:
+    """Return what is to be erased now: doomed, or staged for too long."""
+    return PendingErasure.objects.filter(Q(staged_until=None) | Q(staged_until__lt=database_now())).order_by("pk")
 
 
 def _erase(row: PendingErasure) -> bool:

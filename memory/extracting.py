@@ -26,8 +26,6 @@ from zhifu.transactions import commit, database_now
 
 logger = logging.getLogger(__name__)
 
-# Seconds before the first repeat; doubled each time.
-BACKOFF_SECONDS = 5
 STORE_AWAY_SECONDS = 30
 
 
@@ -90,7 +88,7 @@ def _settle_failure(job: MemoryJob, failure: errors.Failure) -> None:
     elif isinstance(failure, errors.Unauthenticated):
         _cancel(job, ScopeEnded())
     elif isinstance(failure, errors.Unavailable) and job.attempts < settings.MAX_ATTEMPTS:
-        jobs.put_back(job, failure, max(BACKOFF_SECONDS * 2 ** (job.attempts - 1), failure.retry_after or 0))
+        jobs.put_back(job, failure, job.pause(failure))
     else:
         _fail(job, failure)
 

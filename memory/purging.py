@@ -11,15 +11,15 @@ from datetime import datetime
 from django.conf import settings
 from django.db.models import Exists, OuterRef, Q, QuerySet
 
-from memory import content, queries, recalling, recording, store
+from memory import content, profiles, queries, recalling, recording, store
 from memory.communication import Communication
-from memory.models import EventKind, FieldOrigin, MemoryJob, MemoryProfile, PendingErasure
+from memory.models import EventKind, FieldOrigin, MemoryJob, MemoryProfile
 from zhifu import audit, errors
+from zhifu.batches import batches
 from zhifu.jobs import OPEN_STATUSES
 from zhifu.scope import ActorKind, Scope
 from zhifu.transactions import commit, database_now
 
-_AT_ONCE = 500
 _TRIES = 5
 
 
@@ -87,11 +87,9 @@ class Purge:
 
 
 def selected(selection: Selection) -> Iterator[MemoryProfile]:
-    """Yield the profiles that hold something selected, by their ids; each batch is a query of its own."""
-    last = 0
-    while batch := list(_after(selection, last)):
+    """Yield the profiles that hold something selected, by their ids."""
+    for batch in batches(selection.profiles().select_related("customer")):
         yield from batch
-        last = batch[-1].pk
 
 
 def plan(profile: MemoryProfile, selection: Selection) -> Purge:
@@ -124,12 +122,7 @@ def purge(profile_id: int, selection: Selection) -> bool:
 
 def waiting() -> int:
     """Return how many keys are to be erased now: what is left of them while the store is out of reach."""
-    due = Q(staged_until=None) | Q(staged_until__lt=database_now())
-    return PendingErasure.objects.filter(due).count()
-
-
-def _after(selection: Selection, last: int) -> QuerySet[MemoryProfile]:
-    return selection.profiles().filter(pk__gt=last).select_related("customer").order_by("pk")[:_AT_ONCE]
+    return content.due().count()
 
 
 def _purge(wanted: Purge) -> None:
@@ -175,9 +168,7 @@ def _commit(wanted: Purge, key: str) -> None:
     else:
         content.let_go(profile)
     origins.delete()
-    profile.epoch += 1
-    profile.revision += 1
-    profile.save()
+    profiles.begin_epoch(profile)
     fields = wanted.gone if key else wanted.gone | wanted.staying
     recording.record(profile, EventKind.PURGED, fields=fields, scope=_operator(profile))
 

@@ -6,7 +6,7 @@ is then known, without asking the store again.
 from collections.abc import Mapping
 from datetime import datetime
 
-from memory import content, queries, recalling, recording, store
+from memory import content, profiles, queries, recalling, recording, store
 from memory.communication import USER_CONFIDENCE, Communication
 from memory.models import EventKind, FieldOrigin, MemoryProfile, Source
 from memory.recalling import Recollection
@@ -89,7 +89,7 @@ def _clear(scope: Scope, expected_revision: int) -> MemoryProfile:
 def _forget(profile: MemoryProfile) -> None:
     content.let_go(profile)
     FieldOrigin.objects.filter(profile=profile).delete()
-    _begin_epoch(profile)
+    profiles.begin_epoch(profile)
 
 
 def _change(scope: Scope, changes: Mapping[str, str | None], key: str, expected_revision: int) -> MemoryProfile:
@@ -97,7 +97,7 @@ def _change(scope: Scope, changes: Mapping[str, str | None], key: str, expected_
     _check_consent(profile)
     now = database_now()
     content.adopt(profile, key, now)
-    _begin_epoch(profile)
+    profiles.begin_epoch(profile)
     _set_origins(profile, changes, now)
     recording.record(profile, EventKind.CHANGED, fields=changes, scope=scope)
     return profile
@@ -110,12 +110,6 @@ def _set_origins(profile: MemoryProfile, changes: Mapping[str, str | None], now:
         for field, value in changes.items()
         if value is not None
     )
-
-
-def _begin_epoch(profile: MemoryProfile) -> None:
-    profile.epoch += 1
-    profile.revision += 1
-    profile.save()
 
 
 def _lock(scope: Scope, expected_revision: int) -> MemoryProfile:

@@ -10,10 +10,9 @@ from django.db.models import Q
 
 from memory import content, store
 from memory.models import MemoryProfile, PendingErasure
+from zhifu.batches import BATCH, batches
 from zhifu.jobs import grace
 from zhifu.transactions import database_now
-
-_AT_ONCE = 500
 
 
 class Kind(StrEnum):
@@ -37,11 +36,9 @@ def differences() -> Iterator[Difference]:
     """Yield every difference. Raises store.MemoryUnavailable."""
     yield from unanswered()
     yield from _overdue(database_now())
-    last = 0
-    while batch := list(MemoryProfile.objects.exclude(value_key="").filter(pk__gt=last).order_by("pk")[:_AT_ONCE]):
+    for batch in batches(MemoryProfile.objects.exclude(value_key="")):
         yield from _misfits(batch)
         yield from _gone(batch)
-        last = batch[-1].pk
 
 
 def unanswered() -> Iterator[Difference]:
@@ -62,7 +59,7 @@ def _unanswered(keys: list[str]) -> Iterator[Difference]:
 def _overdue(now: datetime) -> Iterator[Difference]:
     before = now - grace()
     overdue = Q(created_at__lt=before) & (Q(staged_until=None) | Q(staged_until__lt=before))
-    for row in PendingErasure.objects.filter(overdue).iterator(chunk_size=_AT_ONCE):
+    for row in PendingErasure.objects.filter(overdue).iterator(chunk_size=BATCH):
         yield Difference(Kind.OVERDUE, row.key)
 
 

@@ -16,7 +16,7 @@ from django.db.models import F, Q
 from django.db.models.expressions import CombinedExpression
 
 from zhifu import queue
-from zhifu.errors import LeaseLost
+from zhifu.errors import LeaseLost, Unavailable
 from zhifu.transactions import DatabaseNow, database_now
 
 logger = logging.getLogger(__name__)
@@ -34,6 +34,8 @@ class JobStatus(models.TextChoices):
 _SWEPT_AT_ONCE = 5000
 # In rounds. With the round that then sends, well inside the grace after which check_promises calls a job forgotten.
 _LONGEST_PAUSE = 3
+
+_FIRST_PAUSE_SECONDS = 5
 
 OPEN_STATUSES = (JobStatus.QUEUED, JobStatus.RUNNING)
 
@@ -105,6 +107,10 @@ class LeasedJob(models.Model):
             error_code=code,
             error_message=message[:500],
         )
+
+    def pause(self, failure: Unavailable) -> float:
+        """Return the seconds until the next attempt after `failure`: doubled each time, or longer if it asks for it."""
+        return float(max(_FIRST_PAUSE_SECONDS * 2 ** (self.attempts - 1), failure.retry_after or 0))
 
     def _update_held(self, **values: Any) -> None:
         held = type(self)._base_manager.filter(pk=self.pk, status=JobStatus.RUNNING, lease_token=self.lease_token)

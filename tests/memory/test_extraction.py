@@ -16,7 +16,8 @@ from pytest_django.fixtures import Settings
 from config import gateway
 from config.model_reply import ModelReply
 from config.models import UsagePurpose, UsageRecord, UsageStatus
-from memory import extraction
+from memory import evidence, extraction
+from memory.communication import FIELDS, ContactChannel, ResponseStyle
 from memory.extraction import MAX_CALLS, ExtractionFailed
 from memory.models import JobOutcome, MemoryJob
 from tests.conversations import talking
@@ -541,3 +542,11 @@ def test_no_log_line_holds_a_word_of_message_value_or_evidence(
     assert [line for line in logged if "memory.extraction" in line], "the adapter itself is heard"
     assert [line for line in logged if line.startswith("DEBUG")], "debug lines are heard"
     assert [line for line in logged if "SECRET" in line or "暗号" in line] == []
+
+
+def test_the_model_is_offered_the_values_that_can_be_remembered_and_no_others() -> None:
+    offered = extraction.StatedWishes.model_json_schema()["properties"]
+    for field, choices in (("response_style", ResponseStyle), ("contact_channel", ContactChannel)):
+        values = next(kind["enum"] for kind in offered[field]["anyOf"] if "enum" in kind)
+        assert values == [*choices.values, evidence.WITHDRAWN]
+    assert set(offered) == {name for field in FIELDS for name in (field, f"{field}_evidence")}

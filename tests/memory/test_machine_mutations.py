@@ -16,7 +16,7 @@ from django.core.cache import caches
 
 import memory.queries
 from agents.models import AgentRun
-from memory import content, extracting, jobs, recalling, services, store
+from memory import content, extracting, jobs, profiles, recalling, services, store
 from memory.communication import Communication
 from memory.models import MemoryJob, MemoryProfile, PendingErasure
 from memory.queries import Snapshot
@@ -117,7 +117,7 @@ def _older_messages_count_too(patch: Patch) -> None:
 def _origins_outlive_a_clear(patch: Patch) -> None:
     def forget(profile: MemoryProfile) -> None:
         content.let_go(profile)
-        services._begin_epoch(profile)
+        profiles.begin_epoch(profile)
 
     patch.setattr(services, "_forget", forget)
 

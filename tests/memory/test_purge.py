@@ -18,7 +18,7 @@ from tests.factories import Shop, make_customer
 from tests.memory import outages, remembering
 from tests.model_server import ModelServer
 from tests.model_shapes import wishes
-from zhifu import faults
+from zhifu import batches, faults
 from zhifu.jobs import JobStatus
 from zhifu.models import AuditEvent
 from zhifu.transactions import database_now
@@ -324,7 +324,7 @@ def test_a_memory_that_never_rests_is_left_as_it_is_and_said_so(shop: Shop, mode
 def test_a_purge_goes_through_many_customers_in_batches_and_says_how_far_it_is(
     shop: Shop, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(purging, "_AT_ONCE", 7)
+    monkeypatch.setattr(batches, "BATCH", 7)
     for number in range(205):
         profile = make_customer(shop.tenant, f"many {number}").memory_profile
         MemoryProfile.objects.filter(pk=profile.pk).update(consent=True, value_key=f"{shop.tenant.pk}:1:0:{number}")
