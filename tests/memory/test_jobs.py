@@ -255,12 +255,18 @@ def test_a_freed_allowance_that_its_job_cannot_use_goes_to_the_next_one(
     claimed(next_one)
 
 
-def test_an_allowance_that_is_raised_is_noticed_by_the_sweeper(shop: Shop) -> None:
+def test_an_allowance_that_is_raised_is_noticed_by_the_sweeper(
+    shop: Shop, django_capture_on_commit_callbacks: Capture
+) -> None:
     allow(shop, 0)
     job = remembering.hear(shop, WISH)
     let_wait(job, "ALLOWANCE")
     allow(shop, 1)
-    claimed(job)
+    MemoryJob.objects.filter(pk=job.pk).update(run_after=database_now() - timedelta(seconds=1))
+    with hints.sent(django_capture_on_commit_callbacks) as sent:
+        sweeping.run()
+    assert sent == [job.pk]
+    assert jobs.claim(job.pk) is not None
 
 
 # --- the sweeper ---
