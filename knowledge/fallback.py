@@ -16,6 +16,7 @@ from django.db.models import Case, Q, QuerySet, Value, When
 from django.db.models.functions import Lower
 
 from knowledge import queries
+from knowledge.filters import NO_FILTERS, Filters
 from knowledge.models import KnowledgeChunk
 from knowledge.results import Passage
 from zhifu.scope import Scope
@@ -53,7 +54,9 @@ def keywords(query: str) -> list[str]:
     return sorted(found, key=len, reverse=True)[:MAX_KEYWORDS]
 
 
-def search(scope: Scope, query: str, *, top_k: Mapping[str, int], limit: int) -> tuple[list[Passage], bool]:
+def search(
+    scope: Scope, query: str, *, top_k: Mapping[str, int], limit: int, filters: Filters = NO_FILTERS
+) -> tuple[list[Passage], bool]:
     """Return live passages of the collections in `top_k` that hold keywords of the query, and whether there were more.
 
     Ordered by how many keywords each holds, then by id; without score.
@@ -61,7 +64,7 @@ def search(scope: Scope, query: str, *, top_k: Mapping[str, int], limit: int) ->
     words = keywords(query)
     if not words:
         return [], False
-    rows = list(_matching(scope, words, list(top_k))[: limit * _ROWS_PER_RESULT])
+    rows = list(_matching(scope, words, list(top_k), filters)[: limit * _ROWS_PER_RESULT])
     seen: set[str] = set()
     taken: Counter[str] = Counter()
     passages: list[Passage] = []
@@ -75,12 +78,14 @@ def search(scope: Scope, query: str, *, top_k: Mapping[str, int], limit: int) ->
     return passages, len(seen) > len(passages)
 
 
-def _matching(scope: Scope, words: list[str], collections: list[str]) -> QuerySet[KnowledgeChunk, dict[str, Any]]:
+def _matching(
+    scope: Scope, words: list[str], collections: list[str], filters: Filters
+) -> QuerySet[KnowledgeChunk, dict[str, Any]]:
     # `contains` passes each word as a parameter and escapes % _ and \ in it.
     holds = [Q(lower_text__contains=word) | Q(lower_title__contains=word) for word in words]
     hits: Any = functools.reduce(operator.add, [Case(When(one, then=Value(1)), default=Value(0)) for one in holds])
     return (
-        queries.live_chunks(scope)
+        queries.live_chunks(scope, filters)
         .filter(document_version__collection__in=collections)
         .alias(lower_text=Lower("text"), lower_title=Lower("document_version__title"))
         .alias(hits=hits)

@@ -147,6 +147,21 @@ class DocumentVersion(models.Model):
         return f"{self.title} v{self.version}"
 
 
+class VersionTag(models.Model):
+    """A tag of a version as a row, which every database can filter by; `tags` of the version is what is shown."""
+
+    document_version = models.ForeignKey(DocumentVersion, models.CASCADE, related_name="tag_rows")
+    tag = models.CharField(max_length=64)
+
+    class Meta:
+        ordering = ["document_version_id", "tag"]
+        # Also what "does this version carry the tag?" is looked up by.
+        constraints = [models.UniqueConstraint(fields=["document_version", "tag"], name="version_tag_once")]
+
+    def __str__(self) -> str:
+        return f"{self.document_version_id}:{self.tag}"
+
+
 class KnowledgeChunkQuerySet(ScopedQuerySet):
     tenant_path = "document_version__document__tenant_id"
     store_path = "document_version__document__store_id"

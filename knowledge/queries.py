@@ -7,6 +7,7 @@ from uuid import UUID
 
 from django.db.models import Count, Exists, F, OuterRef, Prefetch, Q, QuerySet
 
+from knowledge.filters import NO_FILTERS, Filters
 from knowledge.models import (
     Audience,
     DocumentVersion,
@@ -15,6 +16,7 @@ from knowledge.models import (
     KnowledgeChunk,
     KnowledgeChunkQuerySet,
     KnowledgeDocument,
+    VersionTag,
 )
 from knowledge.results import Passage
 from zhifu.errors import NotFound
@@ -129,18 +131,42 @@ def live_versions(scope: Scope) -> DocumentVersionQuerySet:
     return rows.select_related("document").filter(_answers(scope))
 
 
-def live_chunks(scope: Scope) -> QuerySet[KnowledgeChunk, dict[str, Any]]:
+def _admitted(filters: Filters) -> Q:
+    """Return the condition that a chunk's version is what `filters` ask for, by the real strings and moments."""
+    condition = Q()
+    for field in ("source_type", "entity_ref", "collection", "audience"):
+        if values := getattr(filters, field):
+            condition &= Q((f"document_version__{field}__in", values))
+    if filters.updated_after is not None:
+        condition &= Q(document_version__live_from__gte=filters.updated_after)
+    if filters.updated_before is not None:
+        condition &= Q(document_version__live_from__lt=filters.updated_before)
+    carried = VersionTag.objects.filter(document_version=OuterRef("document_version")).order_by()
+    if filters.tags:
+        condition &= Q(Exists(carried.filter(tag__in=filters.tags)))
+    for tag in filters.all_tags:
+        condition &= Q(Exists(carried.filter(tag=tag)))
+    return condition
+
+
+def _searchable(scope: Scope, filters: Filters) -> KnowledgeChunkQuerySet:
+    rows: KnowledgeChunkQuerySet = KnowledgeChunk.objects.in_scope(scope)
+    return rows.filter(_answers(scope, "document_version__"), _admitted(filters))
+
+
+def live_chunks(scope: Scope, filters: Filters = NO_FILTERS) -> QuerySet[KnowledgeChunk, dict[str, Any]]:
     """Return the chunks of the versions that answer this caller right now, as rows that `passage_of` reads."""
-    rows: KnowledgeChunkQuerySet = KnowledgeChunk.objects.in_scope(scope)
-    return rows.filter(_answers(scope, "document_version__")).values(*_OF_PASSAGE)
+    return _searchable(scope, filters).values(*_OF_PASSAGE)
 
 
-def count_live_chunks(scope: Scope, collections: Iterable[str], seconds: float) -> dict[str, tuple[int, int]]:
+def count_live_chunks(
+    scope: Scope, collections: Iterable[str], seconds: float, filters: Filters = NO_FILTERS
+) -> dict[str, tuple[int, int]]:
     """Return collection -> how many chunks answer this caller right now, and how many of them for `seconds` already."""
-    rows: KnowledgeChunkQuerySet = KnowledgeChunk.objects.in_scope(scope)
     settled = Q(document_version__live_from__lt=DatabaseNow() - timedelta(seconds=seconds))
     counted = (
-        rows.filter(_answers(scope, "document_version__"), document_version__collection__in=collections)
+        _searchable(scope, filters)
+        .filter(document_version__collection__in=collections)
         .order_by()
         .values_list("document_version__collection")
         .annotate(live=Count("pk"), settled=Count("pk", filter=settled))

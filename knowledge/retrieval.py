@@ -20,7 +20,8 @@ from prometheus_client import Counter
 from config.knowledge import KnowledgeSettings, knowledge_settings
 from knowledge import breaker, embedding, fallback, queries, ranking, targets, vectors
 from knowledge.encoders import Encoder, get_encoder
-from knowledge.models import Collection, IndexTarget
+from knowledge.filters import NO_FILTERS, Filters
+from knowledge.models import Audience, Collection, IndexTarget
 from knowledge.ranking import Candidate, Hit
 from knowledge.results import DegradationReason, Passage, ScoreKind, SearchResult
 from zhifu import credentials, faults
@@ -47,10 +48,12 @@ DEGRADED = Counter("zhifu_search_degraded", "Searches answered by keywords in th
 
 @dataclass(frozen=True)
 class _Request:
-    """A checked question; `top_k` says which collections are searched and how many each may give."""
+    """A checked question; `top_k` says which collections are searched and how many each may give; none: nothing can
+    match."""
 
     scope: Scope
     query: str
+    filters: Filters
     top_k: dict[str, int]
     limit: int
     deadline: float
@@ -69,16 +72,24 @@ class _Proposed:
 
 
 def search(
-    scope: Scope, query: str, *, intents: Sequence[str] = (), limit: int = 5, deadline: float | None = None
+    scope: Scope,
+    query: str,
+    *,
+    intents: Sequence[str] = (),
+    filters: Filters = NO_FILTERS,
+    limit: int = 5,
+    deadline: float | None = None,
 ) -> SearchResult:
-    """Return the passages that answer `query` in the caller's store, best first.
+    """Return the passages that answer `query` in the caller's store and match `filters`, best first.
 
     `deadline` is a moment of time.monotonic(), at most settings.SEARCH_DEADLINE_SECONDS from now. Raises Forbidden,
     Invalid, Unauthenticated (the caller lost access meanwhile), DimensionMismatch, and Unavailable when the vector
     store or the embedder is out of reach and the fallback is switched off.
     """
     scope.require("knowledge:query")
-    request = _checked(scope, query, intents, limit, deadline)
+    request = _checked(scope, query, intents, filters, limit, deadline)
+    if not request.top_k:
+        return SearchResult(query=query, passages=(), searched_collections=())
     chosen = targets.active_targets(list(request.top_k))
     try:
         meanings = _meanings(request, chosen)
@@ -91,7 +102,9 @@ def search(
 
 
 # --- What is asked ---
-def _checked(scope: Scope, query: str, intents: Sequence[str], limit: int, deadline: float | None) -> _Request:
+def _checked(
+    scope: Scope, query: str, intents: Sequence[str], filters: Filters, limit: int, deadline: float | None
+) -> _Request:
     config = knowledge_settings()
     if scope.store_id is None:
         raise Invalid("请指明店铺 / Say which store.")
@@ -105,7 +118,8 @@ def _checked(scope: Scope, query: str, intents: Sequence[str], limit: int, deadl
     return _Request(
         scope=scope,
         query=query,
-        top_k=_routed(config, intents),
+        filters=filters,
+        top_k=_narrowed(scope, _routed(config, intents), filters),
         limit=limit,
         deadline=min(latest, deadline) if deadline is not None else latest,
         config=config,
@@ -125,6 +139,13 @@ def _routed(config: KnowledgeSettings, intents: Sequence[str]) -> dict[str, int]
     for route in (config.collections[name] for name in intents or config.collections):
         top_k[route.collection] = max(route.top_k, top_k.get(route.collection, 0))
     return {collection: count or _TOP_K_WITHOUT_INTENT for collection, count in top_k.items()}
+
+
+def _narrowed(scope: Scope, top_k: Mapping[str, int], filters: Filters) -> dict[str, int]:
+    """Return what is left of the routes; none when the filters ask for what this caller never sees."""
+    if scope.is_customer and filters.audience and Audience.CUSTOMER not in filters.audience:
+        return {}
+    return {name: count for name, count in top_k.items() if not filters.collection or name in filters.collection}
 
 
 # --- By meaning and by words, from the indexes ---
@@ -164,7 +185,10 @@ def _propose(
     """
     scope = request.scope
     where = vectors.Where(
-        tenant_id=scope.tenant_id or 0, store_id=scope.store_id or 0, customers_only=scope.is_customer
+        tenant_id=scope.tenant_id or 0,
+        store_id=scope.store_id or 0,
+        customers_only=scope.is_customer,
+        filters=request.filters,
     )
     timeout = min(request.config.milvus_timeout_seconds, request.seconds_left())
     asks: list[Callable[[], list[Hit]]] = []
@@ -180,7 +204,7 @@ def _propose(
     dense, keyword = legs[0::2], legs[1::2]
     # A leg that is not full has given everything its collection holds for this caller.
     _refuse_hollow(
-        scope, {target.collection: len(hits) for target, hits in zip(chosen, dense, strict=True) if len(hits) < depth}
+        request, {target.collection: len(hits) for target, hits in zip(chosen, dense, strict=True) if len(hits) < depth}
     )
     fuse = ranking.FUSIONS[request.config.fusion]
     return _Proposed(
@@ -207,10 +231,11 @@ def _pool(process: int) -> ThreadPoolExecutor:
     return ThreadPoolExecutor(max_workers=_THREADS, thread_name_prefix=f"search-{process}")
 
 
-def _refuse_hollow(scope: Scope, held: Mapping[str, int]) -> None:
+def _refuse_hollow(request: _Request, held: Mapping[str, int]) -> None:
     """Raise Unavailable when a collection holds nothing of what is live, or fewer rows than were live before this
     search began; `held` counts the rows of the collections that gave all they have."""
-    live = queries.count_live_chunks(scope, held, seconds=settings.SEARCH_DEADLINE_SECONDS)
+    scope = request.scope
+    live = queries.count_live_chunks(scope, held, settings.SEARCH_DEADLINE_SECONDS, request.filters)
     hollow = [name for name, (now, before) in live.items() if held[name] < (before if held[name] else now)]
     if hollow:
         logger.error("the index lacks what is live", extra={"store": scope.store_id, "collections": hollow})
@@ -231,7 +256,7 @@ def _select(
     selection, looked_up = ranking.Selection((), left_out=False), 0
     for start in range(0, len(candidates), _VERIFIED_AT_ONCE):
         some = candidates[start : start + _VERIFIED_AT_ONCE]
-        weighed += _weigh(request, chosen, _verify(scope, some))
+        weighed += _weigh(request, chosen, _verify(scope, request.filters, some))
         looked_up += len(some)
         selection = ranking.select(weighed, rules)
         if selection.left_out and len(selection.passages) == request.limit:
@@ -239,7 +264,7 @@ def _select(
     return selection, len(weighed) == looked_up
 
 
-def _verify(scope: Scope, candidates: Sequence[Candidate]) -> list[tuple[Passage, Candidate]]:
+def _verify(scope: Scope, filters: Filters, candidates: Sequence[Candidate]) -> list[tuple[Passage, Candidate]]:
     """Return those candidates that answer this caller right now, in one query, with text and title from MySQL."""
     known = {candidate.key: candidate for candidate in candidates}
     positions: dict[int, set[int]] = {}
@@ -254,7 +279,7 @@ def _verify(scope: Scope, candidates: Sequence[Candidate]) -> list[tuple[Passage
             for document_id, wanted in positions.items()
         ),
     )
-    passages = map(queries.passage_of, queries.live_chunks(scope).filter(of_candidates).order_by())
+    passages = map(queries.passage_of, queries.live_chunks(scope, filters).filter(of_candidates).order_by())
     return [
         (passage, known[key])
         for passage in passages
@@ -297,7 +322,9 @@ def _degraded(request: _Request, reason: DegradationReason, failure: Unavailable
         ) from failure
     scope = credentials.reread(request.scope)
     scope.require("knowledge:query")
-    passages, more = fallback.search(scope, request.query, top_k=request.top_k, limit=request.limit)
+    passages, more = fallback.search(
+        scope, request.query, top_k=request.top_k, limit=request.limit, filters=request.filters
+    )
     return SearchResult(
         query=request.query,
         passages=tuple(passages),

@@ -19,6 +19,7 @@ from knowledge.models import (
     KnowledgeChunk,
     KnowledgeDocument,
     VersionStatus,
+    VersionTag,
 )
 from zhifu import audit
 from zhifu.errors import Conflict, Invalid, NotFound
@@ -226,6 +227,7 @@ def _write_version(scope: Scope, document: KnowledgeDocument, content: Content, 
         content_hash=content.hash,
         author_id=scope.user_id,
     )
+    VersionTag.objects.bulk_create([VersionTag(document_version=version, tag=tag) for tag in content.tags])
     KnowledgeChunk.objects.bulk_create(
         [_chunk(version, position, span) for position, span in enumerate(spans)],
     )

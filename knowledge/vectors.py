@@ -8,6 +8,7 @@ process and address. Everything that goes wrong is Unavailable (MILVUS_UNAVAILAB
 
 import hashlib
 import logging
+import math
 import os
 import re
 import threading
@@ -19,11 +20,13 @@ from typing import Any
 
 import numpy as np
 from django.conf import settings
+from django.db.models import TextChoices
 from numpy.typing import NDArray
 from pymilvus import DataType, Function, FunctionType, MilvusClient, MilvusException
 
 from knowledge import milvus_child
-from knowledge.models import Audience, IndexTarget
+from knowledge.filters import NO_FILTERS, Filters
+from knowledge.models import Audience, IndexTarget, SourceType
 from knowledge.ranking import Hit
 from zhifu.errors import DimensionMismatch, Unavailable
 
@@ -36,6 +39,9 @@ _TEXT_BYTES = 8192
 _WORD_BYTES = 80
 _MAX_TAGS = 20
 _BUILD = re.compile(r"[0-9a-f-]*")
+# How far a row's moment, the clock of the worker that wrote it, may lie from the moment its version went live, by the
+# database's clock: an index job takes minutes at most; the rest is for clocks that differ.
+_MOMENT_SLACK_SECONDS = 3600
 _NO_ANSWER, _NO_COLLECTION, _NOT_LOADED = 2, 100, 101
 
 Vector = NDArray[np.float32]
@@ -67,17 +73,39 @@ class VectorRow:
 
 @dataclass(frozen=True)
 class Where:
-    """What a search may see; the same for both legs."""
+    """What a search may see; the same for both legs.
+
+    Never narrower than what `filters` ask for, and wider only by equal hashes and some slack in moments: verification
+    compares strings and moments. The collection is chosen by the target.
+    """
 
     tenant_id: int
     store_id: int
     customers_only: bool
+    filters: Filters = NO_FILTERS
 
     @property
     def expression(self) -> str:
-        audiences = [Audience.CUSTOMER] if self.customers_only else list(Audience)
-        words = ", ".join(f'"{audience.value}"' for audience in audiences)
-        return f"tenant == {self.tenant_id:d} and store == {self.store_id:d} and audience in [{words}]"
+        """Only integers and words of this code's own: no text that anybody typed."""
+        filters = self.filters
+        may_see = [Audience.CUSTOMER] if self.customers_only else list(Audience)
+        audiences = [audience for audience in may_see if not filters.audience or audience in filters.audience]
+        terms = [f"tenant == {self.tenant_id:d}", f"store == {self.store_id:d}", f"audience in {_words(audiences)}"]
+        if filters.source_type:
+            terms.append(f"source_type in {_words([kind for kind in SourceType if kind in filters.source_type])}")
+        if filters.entity_ref:
+            terms.append(f"entity in {_hashes(filters.entity_ref)}")
+        if filters.tags:
+            terms.append(f"array_contains_any(tags, {_hashes(filters.tags)})")
+        if filters.all_tags:
+            terms.append(f"array_contains_all(tags, {_hashes(filters.all_tags)})")
+        if filters.updated_after is not None:
+            earliest = math.floor(filters.updated_after.timestamp()) - _MOMENT_SLACK_SECONDS
+            terms.append(f"updated_at >= {earliest:d}")
+        if filters.updated_before is not None:
+            latest = math.ceil(filters.updated_before.timestamp()) + _MOMENT_SLACK_SECONDS
+            terms.append(f"updated_at < {latest:d}")
+        return " and ".join(terms)
 
 
 def ensure_collection(target: IndexTarget) -> None:
@@ -217,6 +245,14 @@ def _as_data(target: IndexTarget, row: VectorRow) -> dict[str, Any]:
 def hashed(text: str) -> int:
     """Return the signed 64-bit number that stands for a tag or entity in Milvus; verification compares the strings."""
     return int.from_bytes(hashlib.sha256(text.encode()).digest()[:8], "big", signed=True) if text else 0
+
+
+def _words(words: Sequence[TextChoices]) -> str:
+    return "[" + ", ".join(f'"{word.value}"' for word in words) + "]"
+
+
+def _hashes(values: Sequence[str]) -> str:
+    return "[" + ", ".join(f"{hashed(value):d}" for value in values) + "]"
 
 
 def _fitting(text: str, size: int) -> str:
