@@ -163,7 +163,7 @@ def count_live_chunks(
     scope: Scope, collections: Iterable[str], seconds: float, filters: Filters = NO_FILTERS
 ) -> dict[str, tuple[int, int]]:
     """Return collection -> how many chunks answer this caller right now, and how many of them for `seconds` already."""
-    settled = Q(document_version__live_from__lt=DatabaseNow() - timedelta(seconds=seconds))
+    settled = _settled(seconds)
     counted = (
         _searchable(scope, filters)
         .filter(document_version__collection__in=collections)
@@ -172,6 +172,18 @@ def count_live_chunks(
         .annotate(live=Count("pk"), settled=Count("pk", filter=settled))
     )
     return {collection: (live, settled) for collection, live, settled in counted}
+
+
+def lives_beside(
+    scope: Scope, collections: Iterable[str], seconds: float, filters: Filters, documents: Iterable[int]
+) -> bool:
+    """Say whether a document that is not among `documents` answers this caller for `seconds` already."""
+    others = _searchable(scope, filters).filter(_settled(seconds), document_version__collection__in=collections)
+    return others.exclude(document_version__document_id__in=documents).order_by().exists()
+
+
+def _settled(seconds: float) -> Q:
+    return Q(document_version__live_from__lt=DatabaseNow() - timedelta(seconds=seconds))
 
 
 def passage_of(row: dict[str, Any]) -> Passage:

@@ -204,7 +204,7 @@ def _propose(
     dense, keyword = legs[0::2], legs[1::2]
     # A leg that is not full has given everything its collection holds for this caller.
     _refuse_hollow(
-        request, {target.collection: len(hits) for target, hits in zip(chosen, dense, strict=True) if len(hits) < depth}
+        request, {target.collection: hits for target, hits in zip(chosen, dense, strict=True) if len(hits) < depth}
     )
     fuse = ranking.FUSIONS[request.config.fusion]
     return _Proposed(
@@ -231,12 +231,16 @@ def _pool(process: int) -> ThreadPoolExecutor:
     return ThreadPoolExecutor(max_workers=_THREADS, thread_name_prefix=f"search-{process}")
 
 
-def _refuse_hollow(request: _Request, held: Mapping[str, int]) -> None:
+def _refuse_hollow(request: _Request, held: Mapping[str, Sequence[Hit]]) -> None:
     """Raise Unavailable when a collection holds nothing of what is live, or fewer rows than were live before this
-    search began; `held` counts the rows of the collections that gave all they have."""
-    scope = request.scope
-    live = queries.count_live_chunks(scope, held, settings.SEARCH_DEADLINE_SECONDS, request.filters)
-    hollow = [name for name, (now, before) in live.items() if held[name] < (before if held[name] else now)]
+    search began; `held` has what the collections gave that gave all they have."""
+    scope, seconds = request.scope, settings.SEARCH_DEADLINE_SECONDS
+    live = queries.count_live_chunks(scope, held, seconds, request.filters)
+    hollow = [name for name, (now, before) in live.items() if len(held[name]) < (before if held[name] else now)]
+    # Bounded in time the index gives more than was asked for, and the surplus would hide what is missing.
+    if not hollow and request.filters.is_timed:
+        given = {hit.document_id for hits in held.values() for hit in hits}
+        hollow = list(held) if queries.lives_beside(scope, held, seconds, request.filters, given) else []
     if hollow:
         logger.error("the index lacks what is live", extra={"store": scope.store_id, "collections": hollow})
         raise Unavailable("向量库缺少已发布的内容 / The vector store lacks what is live.", code="MILVUS_UNAVAILABLE")
