@@ -4,6 +4,7 @@ PYTHON ?= python3.11
 PORT ?= 8000
 ARGS ?=
 FILE ?= tests/memory/labelled_messages.jsonl
+SETS ?= $(wildcard ../shared/eval/retrieval/*)
 export OMP_NUM_THREADS ?= 1
 # gRPC's own lines about a slow keepalive of the vector store's client look like a crash, and are none.
 export GRPC_VERBOSITY ?= NONE
@@ -13,10 +14,10 @@ base := $(VENV)/.base-installed
 dev := $(VENV)/.dev-installed
 
 .DEFAULT_GOAL := help
-.PHONY: help system demo run test test-deep acceptance endpoint-named evaluate check format openapi benchmarks clean
+.PHONY: help system demo run test test-deep acceptance endpoint-named evaluate evaluate-retrieval check format openapi benchmarks clean
 
 help: ## This list
-	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 20
 
 system: ## Debian packages that tests need (as root)
 	@missing="$$(PYTHON=$(PYTHON) tests/missing-packages)"; \
@@ -70,6 +71,10 @@ endpoint-named:
 evaluate: $(base) ## How well the chat model reads wishes, on FILE (tests/memory/labelled_messages.jsonl)
 	$(bin)/python manage.py migrate --verbosity 0
 	$(bin)/python manage.py evaluate_extraction $(FILE) $(ARGS)
+
+evaluate-retrieval: $(base) ## How well search finds, on SETS (folders with corpus.jsonl, queries.jsonl, qrels.tsv)
+	@test -n "$(strip $(SETS))" || { echo "make evaluate-retrieval needs judged sets: SETS='folder ...', each with corpus.jsonl, queries.jsonl and qrels.tsv"; exit 1; }
+	$(bin)/python manage.py evaluate_retrieval $(SETS) $(ARGS)
 
 check: $(dev) ## What CI runs: lint, format, types, migrations, schema, tests
 	$(bin)/ruff check .
