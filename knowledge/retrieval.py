@@ -5,12 +5,10 @@ live, whose it is and who may see it. Out of reach, they are replaced by keyword
 """
 
 import logging
-import os
 import time
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, replace
-from functools import cache, partial, reduce
+from functools import partial, reduce
 from operator import or_
 
 from django.conf import settings
@@ -18,7 +16,7 @@ from django.db.models import Q
 from prometheus_client import Counter
 
 from config.knowledge import KnowledgeSettings, knowledge_settings
-from knowledge import breaker, embedding, fallback, queries, ranking, targets, vectors
+from knowledge import calls, embedding, fallback, queries, ranking, targets, vectors
 from knowledge.encoders import Encoder, get_encoder
 from knowledge.filters import NO_FILTERS, Filters
 from knowledge.models import Audience, Collection, IndexTarget
@@ -40,8 +38,6 @@ _DEEPER = 120
 _VERIFIED_AT_ONCE = 64
 # How many may come from a collection that no intent names, when all are searched.
 _TOP_K_WITHOUT_INTENT = 5
-# Of one process, for all its callers: eight calls of a search over all collections wait on Milvus together.
-_THREADS = 64
 
 DEGRADED = Counter("zhifu_search_degraded", "Searches answered by keywords in the database.", ["reason"])
 
@@ -91,6 +87,10 @@ def search(
     if not request.top_k:
         return SearchResult(query=query, passages=(), searched_collections=())
     chosen = targets.active_targets(list(request.top_k))
+    try:
+        calls.refuse_if_suspected()
+    except Unavailable as failure:
+        return _degraded(request, DegradationReason.MILVUS_UNAVAILABLE, failure)
     try:
         meanings = _meanings(request, chosen)
     except Unavailable as failure:
@@ -190,17 +190,13 @@ def _propose(
         customers_only=scope.is_customer,
         filters=request.filters,
     )
-    timeout = min(request.config.milvus_timeout_seconds, request.seconds_left())
+    timeout = request.config.milvus_timeout_seconds
     asks: list[Callable[[], list[Hit]]] = []
     for target in chosen:
         vector = meanings[target.model]
         asks.append(partial(vectors.dense_search, target, vector, where, limit=depth, timeout=timeout))
         asks.append(partial(vectors.keyword_search, target, request.query, vector, where, limit=depth, timeout=timeout))
-    legs = breaker.guarded(
-        settings.MILVUS_URL or str(settings.VAR_PATH),
-        lambda: _all_at_once(asks, 2 * timeout),
-        Unavailable("向量库暂不可用 / The vector store is not available.", code="MILVUS_UNAVAILABLE"),
-    )
+    legs = calls.all_at_once(asks, timeout=timeout, seconds_left=request.seconds_left())
     dense, keyword = legs[0::2], legs[1::2]
     # A leg that is not full has given everything its collection holds for this caller.
     _refuse_hollow(
@@ -211,24 +207,6 @@ def _propose(
         candidates=fuse([hit for leg in dense for hit in leg], [hit for leg in keyword for hit in leg]),
         is_full=any(len(leg) >= depth for leg in legs),
     )
-
-
-def _all_at_once(asks: Sequence[Callable[[], list[Hit]]], seconds: float) -> list[list[Hit]]:
-    """Run the calls in parallel; the threads never touch the database. Raises what the first failed one raised."""
-    futures: list[Future[list[Hit]]] = [_pool(os.getpid()).submit(ask) for ask in asks]
-    _done, late = wait(futures, timeout=max(0.0, seconds))
-    if late:
-        # Those that can still be cancelled were never asked: the queue was here.
-        never_asked = [future for future in late if future.cancel()]
-        kind = breaker.Overloaded if never_asked else Unavailable
-        raise kind("向量库响应超时 / The vector store took too long.", code="MILVUS_UNAVAILABLE")
-    return [future.result() for future in futures]
-
-
-@cache
-def _pool(process: int) -> ThreadPoolExecutor:
-    """One small pool per process: a forked child has none of its parent's threads."""
-    return ThreadPoolExecutor(max_workers=_THREADS, thread_name_prefix=f"search-{process}")
 
 
 def _refuse_hollow(request: _Request, held: Mapping[str, Sequence[Hit]]) -> None:

@@ -1,20 +1,17 @@
-"""Milvus: the only module that speaks to it.
+"""What Milvus is asked: the only module that knows.
 
 A copy of what MySQL holds, as rows under `tenant:document:version:position:build`. Filters are made of integers and
 whitelisted words, never of strings from people. Dense and keyword are two plain searches with the same filter:
-pymilvus' hybrid_search silently ignores filters. Every call has a timeout; the client is made on first use, one per
-process and address. Everything that goes wrong is Unavailable (MILVUS_UNAVAILABLE) or DimensionMismatch.
+pymilvus' hybrid_search silently ignores filters. Every function has one timeout for all the calls it makes
+(`knowledge/milvus.py`). Everything that goes wrong is Unavailable (MILVUS_UNAVAILABLE) or DimensionMismatch.
 """
 
 import hashlib
-import logging
 import math
-import os
 import re
-import threading
 import time
 import unicodedata
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,17 +19,14 @@ import numpy as np
 from django.conf import settings
 from django.db.models import TextChoices
 from numpy.typing import NDArray
-from pymilvus import DataType, Function, FunctionType, MilvusClient, MilvusException
+from prometheus_client import Histogram
+from pymilvus import DataType, Function, FunctionType, MilvusClient
 
-from knowledge import milvus_child
+from knowledge import milvus
 from knowledge.filters import NO_FILTERS, Filters
 from knowledge.models import Audience, IndexTarget, SourceType
 from knowledge.ranking import Hit
 from zhifu.errors import DimensionMismatch, Unavailable
-
-logger = logging.getLogger(__name__)
-# It makes a logger of its own on import, which prints each failing call with a traceback; what fails is said here once.
-logging.getLogger("pymilvus").setLevel(logging.CRITICAL)
 
 # Bytes, as a Milvus server counts: 4 per character of a passage with its title.
 _TEXT_BYTES = 8192
@@ -42,7 +36,13 @@ _BUILD = re.compile(r"[0-9a-f-]*")
 # How far a row's moment, the clock of the worker that wrote it, may lie from the moment its version went live, by the
 # database's clock: an index job takes minutes at most; the rest is for clocks that differ.
 _MOMENT_SLACK_SECONDS = 3600
-_NO_ANSWER, _NO_COLLECTION, _NOT_LOADED = 2, 100, 101
+
+_SEARCH_SECONDS = Histogram(
+    "zhifu_milvus_search_seconds",
+    "How long one leg of a search waits for Milvus, answered or not.",
+    ["leg"],
+    buckets=(0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2, 4, 8),
+)
 
 Vector = NDArray[np.float32]
 
@@ -113,16 +113,15 @@ def ensure_collection(target: IndexTarget) -> None:
 
     Raises DimensionMismatch when it is there with another dimension.
     """
-    timeout = settings.MILVUS_WRITE_TIMEOUT_SECONDS
-    name = target.physical_name
-    if not _call(lambda client: client.has_collection(name, timeout=timeout), timeout):
+    deadline = milvus.Deadline(settings.MILVUS_WRITE_TIMEOUT_SECONDS)
+    if not _exists(target, deadline):
         try:
-            _call(lambda client: _create(client, target, timeout), timeout)
+            milvus.call(lambda client, seconds: _create(client, target, seconds), deadline)
         except Unavailable:
             # Somebody else may have made it meanwhile.
-            if not _call(lambda client: client.has_collection(name, timeout=timeout), timeout):
+            if not _exists(target, deadline):
                 raise
-    _check_physical(target, timeout)
+    _check_physical(target, deadline)
 
 
 def upsert(target: IndexTarget, rows: Sequence[VectorRow], *, deadline: float) -> None:
@@ -133,19 +132,16 @@ def upsert(target: IndexTarget, rows: Sequence[VectorRow], *, deadline: float) -
     # The same id twice in one call: some servers keep both, some refuse.
     data = list({row.id: _as_data(target, row) for row in rows}.values())
     timeout = min(settings.MILVUS_WRITE_TIMEOUT_SECONDS, deadline - time.monotonic())
-    _on_loaded(target, lambda client: client.upsert(target.physical_name, data, timeout=timeout), timeout)
+    _on_loaded(target, lambda client, seconds: client.upsert(target.physical_name, data, timeout=seconds), timeout)
 
 
 def finish_writing(target: IndexTarget) -> None:
     """Seal what was written, on milvus-lite: its unsealed rows are slow to search. A server does this by itself and
     limits how often it may be asked."""
-    timeout = settings.MILVUS_WRITE_TIMEOUT_SECONDS
-
-    def seal(client: MilvusClient) -> None:
-        if "lite" in client.get_server_version(timeout=timeout):
-            client.flush(target.physical_name, timeout=timeout)
-
-    _call(seal, timeout)
+    deadline = milvus.Deadline(settings.MILVUS_WRITE_TIMEOUT_SECONDS)
+    version = milvus.call(lambda client, seconds: client.get_server_version(timeout=seconds), deadline)
+    if "lite" in version:
+        milvus.call(lambda client, seconds: client.flush(target.physical_name, timeout=seconds), deadline)
 
 
 def remove_builds(target: IndexTarget, *, tenant_id: int, document_id: int, builds: Sequence[str]) -> None:
@@ -153,26 +149,27 @@ def remove_builds(target: IndexTarget, *, tenant_id: int, document_id: int, buil
     if not builds:
         return
     where = _of_builds(tenant_id, document_id, builds)
-    timeout = settings.MILVUS_WRITE_TIMEOUT_SECONDS
     _on_loaded(
-        target, lambda client: client.delete(target.physical_name, filter=where, timeout=timeout), timeout, missing={}
+        target,
+        lambda client, seconds: client.delete(target.physical_name, filter=where, timeout=seconds),
+        settings.MILVUS_WRITE_TIMEOUT_SECONDS,
+        missing={},
     )
 
 
 def count_build(target: IndexTarget, *, tenant_id: int, document_id: int, build: str) -> int:
     """Return how many rows of a build the target holds."""
     where = _of_builds(tenant_id, document_id, [build])
-    timeout = settings.MILVUS_WRITE_TIMEOUT_SECONDS
     counted = _on_loaded(
         target,
-        lambda client: client.query(
+        lambda client, seconds: client.query(
             target.physical_name,
             filter=where,
             output_fields=["count(*)"],
             consistency_level="Strong",
-            timeout=timeout,
+            timeout=seconds,
         ),
-        timeout,
+        settings.MILVUS_WRITE_TIMEOUT_SECONDS,
         missing=[{"count(*)": 0}],
     )
     return int(counted[0]["count(*)"])
@@ -180,14 +177,14 @@ def count_build(target: IndexTarget, *, tenant_id: int, document_id: int, build:
 
 def drop_collection(target: IndexTarget) -> None:
     """Drop the target's physical collection, if it is there."""
-    timeout = settings.MILVUS_WRITE_TIMEOUT_SECONDS
-    _call(lambda client: client.drop_collection(target.physical_name, timeout=timeout), timeout)
+    deadline = milvus.Deadline(settings.MILVUS_WRITE_TIMEOUT_SECONDS)
+    milvus.call(lambda client, seconds: client.drop_collection(target.physical_name, timeout=seconds), deadline)
 
 
 def ping() -> None:
     """Ask the server something. Raises Unavailable when it does not answer."""
-    timeout = settings.MILVUS_TIMEOUT_SECONDS
-    _call(lambda client: client.list_collections(timeout=timeout), timeout)
+    deadline = milvus.Deadline(settings.MILVUS_TIMEOUT_SECONDS)
+    milvus.call(lambda client, seconds: client.list_collections(timeout=seconds), deadline)
 
 
 def dense_search(target: IndexTarget, vector: Vector, where: Where, *, limit: int, timeout: float) -> list[Hit]:
@@ -211,7 +208,8 @@ def keyword_search(
     found = _search(target, _KEYWORD, words, where, limit, timeout)
     # milvus-lite gives BM25 as a negative distance.
     return [
-        _hit(row, cosine=_cosine(vector, row["entity"]["dense"]), score=abs(float(row["distance"]))) for row in found
+        _hit(row, cosine=_cosine(target, vector, row["entity"]["dense"]), score=abs(float(row["distance"])))
+        for row in found
     ]
 
 
@@ -323,7 +321,7 @@ _KEYWORD = _Leg("sparse", "BM25", (*_WHICH, "dense"))
 def _search(
     target: IndexTarget, leg: _Leg, query: Any, where: Where, limit: int, timeout: float
 ) -> list[dict[str, Any]]:
-    def ask(client: MilvusClient) -> Any:
+    def ask(client: MilvusClient, seconds: float) -> Any:
         return client.search(
             target.physical_name,
             data=[query],
@@ -332,10 +330,11 @@ def _search(
             limit=limit,
             output_fields=list(leg.output),
             search_params={"metric_type": leg.metric},
-            timeout=timeout,
+            timeout=seconds,
         )
 
-    return list(_on_loaded(target, ask, timeout, missing=[[]])[0])
+    with _SEARCH_SECONDS.labels(leg.field).time():
+        return list(_on_loaded(target, ask, timeout, missing=[[]])[0])
 
 
 def _hit(row: dict[str, Any], *, cosine: float, score: float) -> Hit:
@@ -350,86 +349,47 @@ def _hit(row: dict[str, Any], *, cosine: float, score: float) -> Hit:
     )
 
 
-def _cosine(vector: Vector, other: Sequence[float]) -> float:
+def _cosine(target: IndexTarget, vector: Vector, other: Sequence[float]) -> float:
     against = np.asarray(other, dtype=np.float32)
+    _check_dimension(target, against)
     return float(vector @ against / (np.linalg.norm(vector) * np.linalg.norm(against)))
 
 
 # --- Calling ---
-_clients: dict[tuple[int, str], MilvusClient] = {}
-_connecting = threading.Lock()
+def _on_loaded(target: IndexTarget, ask: milvus.Ask, timeout: float, *, missing: Any = None) -> Any:
+    """Run one call on a collection that a restarted server may not have loaded, or may not have: then `missing`.
 
-
-def _on_loaded(target: IndexTarget, ask: Callable[[MilvusClient], Any], timeout: float, *, missing: Any = None) -> Any:
-    """As _call, on a collection that a restarted server may not have loaded, or may not have: then `missing`.
-
-    Raises DimensionMismatch when the physical collection is of another dimension than the target's row says.
+    All that this takes is done within `timeout`. Raises DimensionMismatch when the physical collection is of another
+    dimension than the target's row says.
     """
+    deadline = milvus.Deadline(timeout)
     try:
-        return _call(ask, timeout)
+        return milvus.call(ask, deadline)
     except Unavailable as failure:
-        code = getattr(failure.__cause__, "code", _NO_ANSWER)
-        # grpc's own errors have a method of that name.
-        if not isinstance(code, int) or code == _NO_ANSWER:
+        code = milvus.answer_code(failure)
+        if code is None:
             raise
-        if not _call(lambda client: client.has_collection(target.physical_name, timeout=timeout), timeout):
+        if not _exists(target, deadline):
             if missing is None:
                 raise
             return missing
-        _check_physical(target, timeout)
-        if code not in (_NO_COLLECTION, _NOT_LOADED):
+        _check_physical(target, deadline)
+        if code not in (milvus.NO_COLLECTION, milvus.NOT_LOADED):
             raise
-        _call(lambda client: client.load_collection(target.physical_name, timeout=timeout), timeout)
-        return _call(ask, timeout)
+    milvus.call(lambda client, seconds: client.load_collection(target.physical_name, timeout=seconds), deadline)
+    return milvus.call(ask, deadline)
 
 
-def _check_physical(target: IndexTarget, timeout: float) -> None:
-    described = _call(lambda client: client.describe_collection(target.physical_name, timeout=timeout), timeout)
+def _exists(target: IndexTarget, deadline: milvus.Deadline) -> bool:
+    return bool(
+        milvus.call(lambda client, seconds: client.has_collection(target.physical_name, timeout=seconds), deadline)
+    )
+
+
+def _check_physical(target: IndexTarget, deadline: milvus.Deadline) -> None:
+    described = milvus.call(
+        lambda client, seconds: client.describe_collection(target.physical_name, timeout=seconds), deadline
+    )
     held = next(int(field["params"]["dim"]) for field in described["fields"] if field["name"] == "dense")
     if held != target.dimension:
         raise _wrong_dimension(target, held)
-
-
-def _call(ask: Callable[[MilvusClient], Any], timeout: float) -> Any:
-    """Run one call. Raises Unavailable for whatever pymilvus and grpc raise, with that as its cause."""
-    if timeout <= 0:
-        raise _unavailable()
-    client = _client(_address(timeout), timeout)
-    try:
-        return ask(client)
-    except Exception as error:
-        raise _failed(error) from error
-
-
-def _client(address: str, timeout: float) -> MilvusClient:
-    key = (os.getpid(), address)
-    known = _clients.get(key)
-    if known is not None:
-        return known
-    # One thread connects; the others wait for it no longer than they would have waited themselves.
-    if not _connecting.acquire(timeout=timeout):
-        raise _unavailable()
-    try:
-        if key not in _clients:
-            _clients[key] = MilvusClient(uri=address, token=settings.MILVUS_TOKEN, timeout=timeout)
-        return _clients[key]
-    except MilvusException as error:
-        raise _failed(error) from error
-    finally:
-        _connecting.release()
-
-
-def _address(timeout: float) -> str:
-    return settings.MILVUS_URL or milvus_child.url(timeout)
-
-
-def _failed(error: Exception) -> Unavailable:
-    """Return what the caller is told, which is only that Milvus is out of reach; why is said here, in the log."""
-    # A collection that is not there, or not loaded yet, is nothing unusual: `_on_loaded` handles it.
-    if getattr(error, "code", _NO_ANSWER) not in (_NO_COLLECTION, _NOT_LOADED):
-        logger.warning("milvus call failed", extra={"cause": f"{type(error).__name__}: {error}"[:300]})
-    return _unavailable()
-
-
-def _unavailable() -> Unavailable:
-    return Unavailable("向量库暂不可用 / The vector store is not available.", code="MILVUS_UNAVAILABLE")

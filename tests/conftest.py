@@ -7,6 +7,7 @@ import pytest
 from django.core.cache import caches
 from pytest_django.fixtures import Settings
 
+from knowledge import breaker
 from tests.factories import Shop, make_shop
 from tests.model_server import ModelServer
 
@@ -19,6 +20,13 @@ hypothesis.settings.load_profile("house")
 def empty_memory_store() -> None:
     """Rows are rolled back after each test, what was stored for them is not: nothing of an earlier test is left."""
     caches["memory"].clear()
+
+
+@pytest.fixture(autouse=True)
+def no_probe_outlives_its_test() -> Iterator[None]:
+    """A test that takes Milvus away leaves no thread behind that still asks for it."""
+    yield
+    breaker.stop()
 
 
 @pytest.fixture

@@ -12,7 +12,6 @@ from pathlib import Path
 import numpy as np
 import psutil
 import pytest
-from django.core.cache import cache
 from django.utils import timezone
 from pytest_django.fixtures import Settings
 
@@ -343,7 +342,6 @@ def test_a_dead_milvus_costs_one_request_its_timeout_and_not_the_next(shop: Shop
         before = time.monotonic()
         assert_degraded(search(shop), DegradationReason.MILVUS_UNAVAILABLE, ["键盘清洁"])
         assert time.monotonic() - before < 1
-        cache.delete_many([f"suspect:{settings.MILVUS_URL}", f"trying:{settings.MILVUS_URL}"])
 
 
 @pytest.mark.faults
@@ -359,8 +357,10 @@ def test_a_milvus_that_hangs_or_comes_back_empty_degrades_within_the_deadline(
     assert_degraded(search(shop), DegradationReason.MILVUS_UNAVAILABLE, ["键盘清洁"])
     assert time.monotonic() - before < settings.SEARCH_DEADLINE_SECONDS
     private_milvus.send_signal(signal.SIGCONT)
-    cache.delete_many([f"suspect:{settings.MILVUS_URL}", f"trying:{settings.MILVUS_URL}"])
-    assert not search(shop).degraded
+    back = time.monotonic()
+    while search(shop).degraded:
+        assert time.monotonic() - back < 15
+        time.sleep(0.1)
     # Everything it held is gone, and it answers without an error.
     vectors.drop_collection(targets.active_target("faq"))
     assert_degraded(search(shop), DegradationReason.MILVUS_UNAVAILABLE, ["键盘清洁"])

@@ -291,7 +291,7 @@ def test_an_address_where_nobody_answers_is_unavailable_at_once_and_the_log_says
         vectors.ping()
     assert failure.value.code == "MILVUS_UNAVAILABLE"
     assert time.monotonic() - before < 4
-    (record,) = [record for record in caplog.records if record.name == "knowledge.vectors"]
+    (record,) = [record for record in caplog.records if record.name == "knowledge.milvus"]
     assert "MilvusException" in record.cause
 
 
@@ -300,7 +300,7 @@ def test_a_collection_that_is_not_there_yet_is_no_news_for_the_log(caplog: pytes
     tenant = next(_tenants)
     vector = ENCODER.encode(["x"], "query")[0]
     assert vectors.dense_search(made, vector, Where(tenant, 1, False), limit=3, timeout=2.0) == []
-    assert not [record for record in caplog.records if record.name == "knowledge.vectors"]
+    assert not [record for record in caplog.records if record.name == "knowledge.milvus"]
 
 
 def test_an_address_that_accepts_and_says_nothing_is_unavailable_within_the_timeout(settings: Settings) -> None:

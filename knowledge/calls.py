@@ -1,0 +1,61 @@
+"""Several calls of Milvus at once, within one time, behind the breaker."""
+
+import os
+from collections.abc import Callable, Sequence
+from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
+from functools import cache
+from typing import TypeVar
+
+from django.conf import settings
+
+from knowledge import breaker
+from zhifu.errors import Unavailable
+
+# Of one process, for all its callers: eight calls of a search over all collections wait on Milvus together.
+_THREADS = 64
+# Each call ends by its own timeout; this much later nobody waits for it any more.
+_GRACE_SECONDS = 0.2
+
+Answer = TypeVar("Answer")
+
+
+def all_at_once(asks: Sequence[Callable[[], Answer]], *, timeout: float, seconds_left: float) -> list[Answer]:
+    """Run the calls in parallel, each of which takes at most `timeout`, and return their answers in order.
+
+    The threads never touch the database. Raises what the first failed one raised, and Unavailable at once while
+    Milvus is suspected, or when `seconds_left` are over.
+    """
+    patience = timeout + _GRACE_SECONDS
+    return breaker.guarded(
+        _address(),
+        lambda: _run(asks, min(patience, seconds_left), patience),
+        # What failed is what is tried again, with the whole time that it may take.
+        probe=lambda: _run(asks, patience, patience),
+    )
+
+
+def refuse_if_suspected() -> None:
+    """Raise Unavailable while Milvus is suspected: what a search does before it asks would be in vain."""
+    breaker.refuse_if_suspected(_address())
+
+
+def _run(asks: Sequence[Callable[[], Answer]], seconds: float, patience: float) -> list[Answer]:
+    futures: list[Future[Answer]] = [_pool(os.getpid()).submit(ask) for ask in asks]
+    done, late = wait(futures, timeout=max(0.0, seconds), return_when=FIRST_EXCEPTION)
+    # Those that can still be cancelled were never asked: the queue was here.
+    never_asked = [future for future in late if future.cancel()]
+    answers = [future.result() for future in futures if future in done]
+    if late:
+        kind = breaker.Overloaded if never_asked or seconds < patience else Unavailable
+        raise kind("向量库响应超时 / The vector store took too long.", code="MILVUS_UNAVAILABLE")
+    return answers
+
+
+@cache
+def _pool(process: int) -> ThreadPoolExecutor:
+    """One small pool per process: a forked child has none of its parent's threads."""
+    return ThreadPoolExecutor(max_workers=_THREADS, thread_name_prefix=f"search-{process}")
+
+
+def _address() -> str:
+    return settings.MILVUS_URL or str(settings.VAR_PATH)

@@ -1,0 +1,108 @@
+"""How Milvus is called: one client per process and address, and one deadline for each piece of work.
+
+Whatever pymilvus and grpc raise becomes Unavailable (MILVUS_UNAVAILABLE) with that as its cause.
+"""
+
+import logging
+import os
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+
+from django.conf import settings
+from pymilvus import MilvusClient, MilvusException
+
+from knowledge import milvus_child
+from zhifu.errors import Unavailable
+
+logger = logging.getLogger(__name__)
+# It makes a logger of its own on import, which prints each failing call with a traceback; what fails is said here once.
+logging.getLogger("pymilvus").setLevel(logging.CRITICAL)
+
+NO_COLLECTION, NOT_LOADED = 100, 101
+_NO_ANSWER = 2
+# grpc waits up to two minutes before it connects again to a server that was away, and 20 s for one that is silent:
+# long after both are well again.
+_GRPC_OPTIONS = {
+    "grpc.initial_reconnect_backoff_ms": 500,
+    "grpc.min_reconnect_backoff_ms": 2000,
+    "grpc.max_reconnect_backoff_ms": 2000,
+}
+
+# What is asked: the client, and how many seconds are left for it.
+Ask = Callable[[MilvusClient, float], Any]
+
+
+class Deadline:
+    """A moment until which everything that belongs to one piece of work must be done."""
+
+    def __init__(self, seconds: float) -> None:
+        self._moment = time.monotonic() + seconds
+
+    @property
+    def seconds_left(self) -> float:
+        """Raises Unavailable when none are."""
+        left = self._moment - time.monotonic()
+        if left <= 0:
+            raise _unavailable()
+        return left
+
+
+def call(ask: Ask, deadline: Deadline) -> Any:
+    """Run one call. Raises Unavailable when it fails or the deadline is over."""
+    client = _client(_address(deadline), deadline)
+    left = deadline.seconds_left
+    try:
+        return ask(client, left)
+    except Exception as error:
+        raise _failed(error) from error
+
+
+def answer_code(failure: Unavailable) -> int | None:
+    """Return the code of the error that a server answered with; None when it did not answer."""
+    code = getattr(failure.__cause__, "code", _NO_ANSWER)
+    # grpc's own errors have a method of that name.
+    return code if isinstance(code, int) and code != _NO_ANSWER else None
+
+
+_clients: dict[tuple[int, str], MilvusClient] = {}
+_connecting = threading.Lock()
+
+
+def _client(address: str, deadline: Deadline) -> MilvusClient:
+    key = (os.getpid(), address)
+    known = _clients.get(key)
+    if known is not None:
+        return known
+    # One thread connects; the others wait for it no longer than they have time.
+    if not _connecting.acquire(timeout=deadline.seconds_left):
+        raise _unavailable()
+    try:
+        if key not in _clients:
+            # It keeps this timeout for connecting again, with a lock in its hand that all other calls need.
+            timeout = min(settings.MILVUS_TIMEOUT_SECONDS, deadline.seconds_left)
+            _clients[key] = MilvusClient(
+                uri=address, token=settings.MILVUS_TOKEN, timeout=timeout, grpc_options=_GRPC_OPTIONS
+            )
+        return _clients[key]
+    except MilvusException as error:
+        raise _failed(error) from error
+    finally:
+        _connecting.release()
+
+
+def _address(deadline: Deadline) -> str:
+    return settings.MILVUS_URL or milvus_child.url(deadline.seconds_left)
+
+
+def _failed(error: Exception) -> Unavailable:
+    """Return what the caller is told, which is only that Milvus is out of reach; why is said here, in the log."""
+    # A collection that is not there, or not loaded yet, is nothing unusual.
+    if getattr(error, "code", _NO_ANSWER) not in (NO_COLLECTION, NOT_LOADED):
+        logger.warning("milvus call failed", extra={"cause": f"{type(error).__name__}: {error}"[:300]})
+    return _unavailable()
+
+
+def _unavailable() -> Unavailable:
+    return Unavailable("向量库暂不可用 / The vector store is not available.", code="MILVUS_UNAVAILABLE")
