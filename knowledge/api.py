@@ -206,7 +206,8 @@ class Search(APIView):
         question = body.validated_data
         with audit.recorded(scope, "knowledge.search", "store", str(store)) as entry:
             entry.data = {"query": audit.text_hash(question["query"])}
-            result = retrieval.search(scope, question["query"], intents=question["intents"], limit=question["limit"])
+            # The fields are those of a search.
+            result = retrieval.search(scope, **question)
             entry.data |= {"results": len(result.passages), "degraded": result.degradation_reason or ""}
         return Response(serializers.SearchOutput(_search_answer(scope, result)).data)
 

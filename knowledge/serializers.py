@@ -4,10 +4,12 @@ from datetime import UTC, datetime
 from typing import Any
 
 from django.utils import timezone
+from drf_spectacular.extensions import OpenApiSerializerFieldExtension
 from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 
 from knowledge import content as contents
+from knowledge.filters import MAX_VALUES, Filters
 from knowledge.models import (
     Audience,
     Collection,
@@ -18,6 +20,7 @@ from knowledge.models import (
 from knowledge.results import DegradationReason, ScoreKind
 from knowledge.retrieval import MAX_INTENTS, MAX_QUERY
 from knowledge.services import Content
+from zhifu.errors import Invalid
 from zhifu.fields import NameField, StrictSerializer, TextField
 from zhifu.jobs import JobStatus
 from zhifu.pagination import Page
@@ -142,6 +145,56 @@ class JobPage(Page):
     results = JobOutput(many=True)
 
 
+class OneOrMore(serializers.ListField):
+    """One value or a list of up to MAX_VALUES; a single string is a list of one, a repeated one is one."""
+
+    def to_internal_value(self, data: Any) -> tuple[str, ...]:  # type: ignore[override]  # what Filters holds
+        values = [data] if isinstance(data, str) else data
+        # Before each of a million is looked at.
+        if isinstance(values, list) and not 1 <= len(values) <= MAX_VALUES:
+            raise serializers.ValidationError(f"要有 1 至 {MAX_VALUES} 个值 / Give 1 to {MAX_VALUES} values.")
+        return tuple(dict.fromkeys(super().to_internal_value(values)))
+
+
+class OneOrMoreSchema(OpenApiSerializerFieldExtension):  # type: ignore[no-untyped-call]  # its registration is untyped
+    """How the schema says OneOrMore."""
+
+    target_class = OneOrMore
+
+    def map_serializer_field(self, auto_schema: Any, direction: Any) -> dict[str, Any]:
+        # As the library does for the child of a list.
+        one = auto_schema._map_serializer_field(self.target.child, direction)
+        auto_schema._insert_field_validators(self.target.child, one)
+        return {"oneOf": [one, {"type": "array", "items": one, "minItems": 1, "maxItems": MAX_VALUES}]}
+
+
+class FiltersInput(StrictSerializer):
+    """What a passage must match, in every field that is given: any one of its values. Valid, it is a Filters."""
+
+    source_type = OneOrMore(child=serializers.ChoiceField(SourceType.choices), required=False)
+    entity_ref = OneOrMore(child=NameField(max_length=contents.MAX_ENTITY_REF), required=False)
+    tags = OneOrMore(child=NameField(max_length=contents.MAX_TAG), required=False, help_text="any of these tags")
+    all_tags = OneOrMore(child=NameField(max_length=contents.MAX_TAG), required=False, help_text="every one of these")
+    updated_after = MomentField(required=False, help_text="live since this moment or later")
+    updated_before = MomentField(required=False, help_text="live since before this moment")
+    collection = OneOrMore(
+        child=serializers.ChoiceField(Collection.choices),
+        required=False,
+        help_text="of those that the intents choose; what both name is searched",
+    )
+    audience = OneOrMore(
+        child=serializers.ChoiceField(Audience.choices),
+        required=False,
+        help_text="of what the caller may see; customers see CUSTOMER only",
+    )
+
+    def validate(self, attrs: dict[str, Any]) -> Any:
+        try:
+            return Filters(**attrs)
+        except Invalid as failure:
+            raise serializers.ValidationError({failure.details["field"]: [failure.message]}) from failure
+
+
 class SearchInput(StrictSerializer):
     query = TextField(max_length=MAX_QUERY, help_text="what to look for, in words")
     limit = serializers.IntegerField(min_value=1, max_value=_MAX_LIMIT, default=5)
@@ -153,6 +206,7 @@ class SearchInput(StrictSerializer):
         default=list,
         help_text="where to look: faq, product_inquiry, policy_explain; left out: everywhere",
     )
+    filters = FiltersInput(required=False, help_text="what passages must match")
 
     def validate_query(self, value: str) -> str:
         if not value.strip():

@@ -118,7 +118,7 @@ def test_only_customers_and_members_may_ask(shop: Shop) -> None:
         {"query": QUESTION, "intents": ["unknown"]},
         {"query": QUESTION, "intents": "faq"},
         {"query": QUESTION, "collection": "faq"},
-        {"query": QUESTION, "filters": {"tags": ["x"]}},
+        {"query": QUESTION, "filters": {"tag": "x"}},
         {"query": QUESTION, "tenant": 1},
         {"query": QUESTION, "store": "x"},
     ],
