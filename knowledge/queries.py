@@ -160,26 +160,20 @@ def live_chunks(scope: Scope, filters: Filters = NO_FILTERS) -> QuerySet[Knowled
 
 
 def count_live_chunks(
-    scope: Scope, collections: Iterable[str], seconds: float, filters: Filters = NO_FILTERS
-) -> dict[str, tuple[int, int]]:
-    """Return collection -> how many chunks answer this caller right now, and how many of them for `seconds` already."""
+    scope: Scope, collections: Iterable[str], seconds: float, filters: Filters, builds: Iterable[str]
+) -> dict[str, tuple[int, int, int]]:
+    """Return collection -> how many chunks answer this caller right now, how many of them for `seconds` already, and
+    how many of those are of none of `builds`."""
     settled = _settled(seconds)
+    beside = settled & ~Q(document_version__document__live_build__in=builds)
     counted = (
         _searchable(scope, filters)
         .filter(document_version__collection__in=collections)
         .order_by()
         .values_list("document_version__collection")
-        .annotate(live=Count("pk"), settled=Count("pk", filter=settled))
+        .annotate(live=Count("pk"), settled=Count("pk", filter=settled), beside=Count("pk", filter=beside))
     )
-    return {collection: (live, settled) for collection, live, settled in counted}
-
-
-def lives_beside(
-    scope: Scope, collections: Iterable[str], seconds: float, filters: Filters, documents: Iterable[int]
-) -> bool:
-    """Say whether a document that is not among `documents` answers this caller for `seconds` already."""
-    others = _searchable(scope, filters).filter(_settled(seconds), document_version__collection__in=collections)
-    return others.exclude(document_version__document_id__in=documents).order_by().exists()
+    return {collection: (live, settled, beside) for collection, live, settled, beside in counted}
 
 
 def _settled(seconds: float) -> Q:

@@ -210,15 +210,17 @@ def _propose(
 
 
 def _refuse_hollow(request: _Request, held: Mapping[str, Sequence[Hit]]) -> None:
-    """Raise Unavailable when a collection holds nothing of what is live, or fewer rows than were live before this
-    search began; `held` has what the collections gave that gave all they have."""
+    """Raise Unavailable when a collection holds nothing of what is live, fewer rows than were live before this search
+    began, or none of a document that was; `held` has what the collections gave that gave all they have."""
     scope, seconds = request.scope, settings.SEARCH_DEADLINE_SECONDS
-    live = queries.count_live_chunks(scope, held, seconds, request.filters)
-    hollow = [name for name, (now, before) in live.items() if len(held[name]) < (before if held[name] else now)]
-    # Bounded in time the index gives more than was asked for, and the surplus would hide what is missing.
-    if not hollow and request.filters.is_timed:
-        given = {hit.document_id for hits in held.values() for hit in hits}
-        hollow = list(held) if queries.lives_beside(scope, held, seconds, request.filters, given) else []
+    # What was published since, or is there beside what was asked for, must not make up for what is missing.
+    given = {hit.build for hits in held.values() for hit in hits}
+    live = queries.count_live_chunks(scope, held, seconds, request.filters, given)
+    hollow = [
+        name
+        for name, (now, before, beside) in live.items()
+        if beside or len(held[name]) < (before if held[name] else now)
+    ]
     if hollow:
         logger.error("the index lacks what is live", extra={"store": scope.store_id, "collections": hollow})
         raise Unavailable("向量库缺少已发布的内容 / The vector store lacks what is live.", code="MILVUS_UNAVAILABLE")

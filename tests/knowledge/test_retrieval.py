@@ -386,6 +386,20 @@ def test_an_index_that_lost_some_of_a_store_counts_as_unavailable(shop: Shop, ot
     assert not search(other_shop).degraded
 
 
+def test_what_is_published_after_a_loss_does_not_hide_what_is_still_missing(shop: Shop) -> None:
+    first, second = publish(shop, "键盘清洁", TEXT), publish(shop, "退货", "十五天内可以退货。")
+    DocumentVersion.objects.update(live_from=database_now() - timedelta(minutes=1))
+    vectors.drop_collection(targets.active_target("faq"))
+    revise(shop, second, "退货", "三十天内可以退货。")
+    publish_newest(shop, second)
+    publish(shop, "保修", "保修期为一年。")
+    # As many rows as were live before, but not the same.
+    assert_degraded(search(shop), DegradationReason.MILVUS_UNAVAILABLE, ["键盘清洁"])
+    revise(shop, first, "键盘清洁", TEXT)
+    publish_newest(shop, first)
+    assert not search(shop).degraded
+
+
 def test_what_went_live_while_milvus_was_asked_is_not_missed(shop: Shop) -> None:
     publish(shop, "键盘清洁", TEXT)
     DocumentVersion.objects.update(live_from=database_now() - timedelta(minutes=1))
