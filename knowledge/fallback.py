@@ -7,6 +7,7 @@ import functools
 import logging
 import operator
 import re
+import threading
 import unicodedata
 from collections import Counter
 from collections.abc import Mapping
@@ -96,13 +97,21 @@ def _matching(
 
 @functools.cache
 def _tokenizer() -> Any:
-    # Reading its dictionary takes most of a second: only when it is needed.
+    # Reading its dictionary takes most of a second: only when it is needed, and then once.
     import jieba
 
     # It brings a handler of its own and says at each start how it loads.
     jieba.setLogLevel(logging.WARNING)
-    return jieba.Tokenizer()
+    tokenizer = jieba.Tokenizer()
+    tokenizer.initialize()
+    return tokenizer
+
+
+_loading = threading.Lock()
 
 
 def _cut(word: str) -> list[str]:
-    return list(_tokenizer().cut(word))
+    # All callers meet here when an outage begins; a cache alone would let each of them read it.
+    with _loading:
+        tokenizer = _tokenizer()
+    return list(tokenizer.cut(word))

@@ -80,16 +80,21 @@ def _client(address: str, deadline: Deadline) -> MilvusClient:
         raise _unavailable()
     try:
         if key not in _clients:
-            # It keeps this timeout for connecting again, with a lock in its hand that all other calls need.
             timeout = min(settings.MILVUS_TIMEOUT_SECONDS, deadline.seconds_left)
-            _clients[key] = MilvusClient(
-                uri=address, token=settings.MILVUS_TOKEN, timeout=timeout, grpc_options=_GRPC_OPTIONS
-            )
+            client = MilvusClient(uri=address, token=settings.MILVUS_TOKEN, timeout=timeout, grpc_options=_GRPC_OPTIONS)
+            # A failed call would otherwise have it connect again, for a whole timeout and with a lock in its hand that
+            # all other calls need, and then try the call again. grpc connects again by itself.
+            client._handler._on_rpc_error = _give_up
+            _clients[key] = client
         return _clients[key]
     except MilvusException as error:
         raise _failed(error) from error
     finally:
         _connecting.release()
+
+
+def _give_up(error: Exception) -> None:
+    raise error
 
 
 def _address(deadline: Deadline) -> str:
