@@ -253,6 +253,14 @@ def live_versions_missing_in_the_index() -> Iterator[Violation]:
                 yield Violation(missing, f"DocumentVersion {version.pk}")
 
 
+def versions_filtered_by_other_tags() -> Iterator[Violation]:
+    """The tags a version is filtered by are those it shows."""
+    for versions in batches(DocumentVersion.objects.only("tags").prefetch_related("tag_rows")):
+        for version in versions:
+            if sorted(version.tags) != sorted(row.tag for row in version.tag_rows.all()):
+                yield Violation("shows other tags than it is filtered by", f"DocumentVersion {version.pk}")
+
+
 def _missing_in_index(version: Any) -> str:
     """Return what the active target lacks of a live version, annotated with its `size`; nothing when it is whole."""
     document = version.document
@@ -285,5 +293,6 @@ _CHECKS = (
     Check("P4", "one answer or one visible failure per message", messages_without_outcome),
     Check("P6", "every model call is recorded and settled", model_calls_without_usage),
     Check("P7", "the index holds every live version", live_versions_missing_in_the_index),
+    Check("P7", "a version is filtered by the tags it shows", versions_filtered_by_other_tags),
 )
 CHECKS = tuple(sorted(_CHECKS, key=lambda check: check.promise))

@@ -21,6 +21,7 @@ from knowledge.models import (
     IndexTarget,
     KnowledgeChunk,
     KnowledgeDocument,
+    VersionTag,
 )
 from tests.conversations.talking import assert_promises_kept, begin, runs, say, work
 from tests.factories import Shop, make_shop, make_store_key
@@ -196,6 +197,8 @@ BREACHES: dict[str, tuple[str, Callable[[World], object]]] = {
         lambda w: (w.change(w.document, live_build="1-0"), _indexed(w).update(build="1-0")),
     ),
     "chunks that are gone": ("P7", lambda w: KnowledgeChunk.objects.filter(document_version=w.version).delete()),
+    "a tag that is not filtered by": ("P7", lambda w: w.change(w.version, tags=["新品"])),
+    "a tag that is not shown": ("P7", lambda w: VersionTag.objects.create(document_version=w.version, tag="新品")),
     "no index in force": ("P7", lambda w: IndexTarget.objects.update(status="RETIRED", active=None)),
 }
 _MINUTE = timedelta(minutes=1)
