@@ -14,7 +14,7 @@ base := $(VENV)/.base-installed
 dev := $(VENV)/.dev-installed
 
 .DEFAULT_GOAL := help
-.PHONY: help system demo run test test-deep acceptance endpoint-named evaluate evaluate-retrieval check format openapi benchmarks clean
+.PHONY: help system demo run test test-deep acceptance endpoint-named evaluate evaluate-retrieval peers check format openapi benchmarks clean
 
 help: ## This list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 20
@@ -75,6 +75,17 @@ evaluate: $(base) ## How well the chat model reads wishes, on FILE (tests/memory
 evaluate-retrieval: $(base) ## How well search finds, on SETS (folders with corpus.jsonl, queries.jsonl, qrels.tsv)
 	@test -n "$(strip $(SETS))" || { echo "make evaluate-retrieval needs judged sets: SETS='folder ...', each with corpus.jsonl, queries.jsonl and qrels.tsv"; exit 1; }
 	$(bin)/python manage.py evaluate_retrieval $(SETS) $(ARGS)
+
+PEERS ?= .venv-peers
+
+$(PEERS)/.installed: benchmarks/peers/requirements.txt
+	test -x $(PEERS)/bin/pip || $(PYTHON) -m venv $(PEERS)
+	$(PEERS)/bin/pip install --quiet --disable-pip-version-check -r $<
+	@touch $@
+
+peers: $(PEERS)/.installed ## The same sets against LangChain's ensemble, in an environment of its own
+	$(MAKE) evaluate-retrieval ARGS="--export var/peers $(ARGS)"
+	PYTHONPATH=. $(PEERS)/bin/python benchmarks/peers/langchain_ensemble.py var/peers
 
 check: $(dev) ## What CI runs: lint, format, types, migrations, schema, tests
 	$(bin)/ruff check .
