@@ -33,10 +33,6 @@ class Filters:
     collection: tuple[str, ...] = ()
     audience: tuple[str, ...] = ()
 
-    @property
-    def is_timed(self) -> bool:
-        return self.updated_after is not None or self.updated_before is not None
-
     def __post_init__(self) -> None:
         for field in ("source_type", "entity_ref", "tags", "all_tags", "collection", "audience"):
             _check_values(field, getattr(self, field))
