@@ -27,7 +27,9 @@ _ROUTES = {
 
 
 class KnowledgeSettings(BaseModel):
-    """`similarity_threshold` None: the encoder's own. `milvus_timeout_seconds` is for one call."""
+    """`similarity_threshold` is for cosines, None: the encoder's own; `rerank_threshold` for a reranker's scores, None:
+    the reranker's own. `milvus_timeout_seconds` is for one call. `dense_weight`: what meaning counts against words in
+    `convex`. `rerank` names a reranker; without one the fused order stands."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -35,7 +37,10 @@ class KnowledgeSettings(BaseModel):
     similarity_threshold: float | None = Field(default=None, ge=0, le=1)
     fallback_enabled: bool = True
     milvus_timeout_seconds: float = Field(default=2.0, gt=0, le=8)
-    fusion: Literal["rrf", "convex"] = "rrf"
+    fusion: Literal["rrf", "convex"] = "convex"
+    dense_weight: float = Field(default=0.75, ge=0, le=1)
+    rerank: str = Field(default="", max_length=64)
+    rerank_threshold: float | None = Field(default=None, ge=0, le=1)
 
 
 def knowledge_settings() -> KnowledgeSettings:

@@ -232,6 +232,7 @@ def _search_answer(scope: Scope, result: SearchResult) -> dict[str, Any]:
         "degraded": result.degraded,
         "degradation_reason": result.degradation_reason,
         "searched_collections": result.searched_collections,
+        "rerank": result.rerank,
     }
 
 

@@ -21,7 +21,7 @@ import numpy as np
 from django.conf import settings
 
 from config.knowledge import KnowledgeSettings
-from knowledge import chunking, embedding, evaluation, ranking, vectors
+from knowledge import chunking, embedding, evaluation, ranking, reranking, vectors
 from knowledge.encoders import Encoder, Kind
 from knowledge.evaluation import Difference, Outcome
 from knowledge.evaluation_cache import Vector, VectorCache
@@ -39,6 +39,9 @@ _EMBEDDED_AT_ONCE = 16
 # Of one batch: a slow CPU needs a second a passage.
 _EMBED_SECONDS = 600
 _WRITTEN_AT_ONCE = 256
+# As many as a search gives a reranker at once; and the seconds it may take here, where slow is a result.
+_RERANKED = 30
+_RERANK_SECONDS = 60
 _TENANT, _STORE, _BUILD = 1, 1, "0"
 
 # What is being done, and how many there are -> told how many more are done.
@@ -102,7 +105,7 @@ class Ranking:
 
 @dataclass(frozen=True)
 class SetReport:
-    """`fused`: a ranking for each of the settings that were asked for."""
+    """`fused`: a ranking for each of the settings that were asked for, reranked where they name a reranker."""
 
     prepared: Prepared
     legs: list[Ranking]
@@ -208,7 +211,8 @@ def export(prepared: Prepared, folder: Path) -> None:
 def evaluate(
     prepared: Prepared, encoder: Encoder, variants: Mapping[str, KnowledgeSettings], *, bars: Bars = no_bars
 ) -> SetReport:
-    """Ask both legs once, then fuse under each of the settings. Raises Unavailable and DimensionMismatch."""
+    """Ask both legs once, then order under each of the settings. Raises Unavailable, DimensionMismatch, and whatever a
+    reranker raises: its failure is no fused order."""
     with throwaway_collection(encoder) as target:
         _write(target, prepared, bars)
         asked = _ask(target, prepared, bars)
@@ -219,7 +223,7 @@ def evaluate(
             _ranked(KEYWORD, prepared, asked, lambda _text, legs: _by_score(legs.keyword), ["keyword_seconds"]),
         ],
         [
-            _ranked(name, prepared, asked, _by_fusion(config), ["dense_seconds", "keyword_seconds"])
+            _ranked(name, prepared, asked, _by_settings(prepared, config), ["dense_seconds", "keyword_seconds"])
             for name, config in variants.items()
         ],
     )
@@ -306,9 +310,25 @@ def _legs(target: IndexTarget, text: str, vector: Vector) -> Legs:
 Weigh = Callable[[str, Legs], list[tuple[Key, float]]]
 
 
-def _by_fusion(config: KnowledgeSettings) -> Weigh:
-    fuse = ranking.FUSIONS[config.fusion]
-    return lambda _text, legs: [(one.key, one.weight) for one in fuse(legs.dense, legs.keyword)]
+def _by_settings(prepared: Prepared, config: KnowledgeSettings) -> Weigh:
+    """As a search under `config` orders: by fusion, and where a reranker is named, the best of that by its scores."""
+    fusion = ranking.Fusion(config.fusion, config.dense_weight)
+
+    def fused(_text: str, legs: Legs) -> list[tuple[Key, float]]:
+        return [(one.key, one.weight) for one in ranking.fuse([ranking.Legs("", legs.dense, legs.keyword)], fusion)]
+
+    def reranked(text: str, legs: Legs) -> list[tuple[Key, float]]:
+        keys = [key for key, _weight in fused(text, legs)]
+        first, rest = keys[:_RERANKED], keys[_RERANKED:]
+        deadline = time.monotonic() + _RERANK_SECONDS
+        scores = reranker.scores(text, [prepared.by_key[key].text for key in first], deadline)
+        # Scores lie in 0..1: the rest stands behind them, as it was.
+        return [*zip(first, scores, strict=True), *((key, -1.0 - place) for place, key in enumerate(rest))]
+
+    if not config.rerank:
+        return fused
+    reranker = reranking.get_reranker(config.rerank)
+    return reranked
 
 
 def _by_score(leg: Sequence[Hit]) -> list[tuple[Key, float]]:

@@ -8,6 +8,15 @@ from uuid import UUID
 
 class ScoreKind(StrEnum):
     COSINE = "cosine"
+    RERANKER = "reranker"
+
+
+class Rerank(StrEnum):
+    """Whether a reranker had the last word on the order. FAILED: it could not be asked, the fused order stands."""
+
+    OFF = "off"
+    APPLIED = "applied"
+    FAILED = "failed"
 
 
 class DegradationReason(StrEnum):
@@ -36,6 +45,11 @@ class Passage:
     score: float | None = None
     score_kind: ScoreKind | None = None
 
+    @property
+    def version_key(self) -> tuple[int, int, str]:
+        """What `queries.live_among` compares."""
+        return self.document_id, self.version, self.build
+
 
 @dataclass(frozen=True)
 class SearchResult:
@@ -49,3 +63,4 @@ class SearchResult:
     truncated: bool = False
     degraded: bool = False
     degradation_reason: DegradationReason | None = None
+    rerank: Rerank = Rerank.OFF

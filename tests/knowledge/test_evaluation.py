@@ -101,6 +101,15 @@ def counting(settings: Settings) -> list[str]:
     return CountingEncoder.asked
 
 
+class Contrary:
+    """A reranker that finds the passages best that hold the fewest of the question's characters."""
+
+    threshold = 0.0
+
+    def scores(self, query: str, texts: list[str], deadline: float) -> list[float]:
+        return [1 - len(set(query) & set(text)) / len(set(query)) for text in texts]
+
+
 # --- The numbers ---
 RELEVANT = {"a": 1, "b": 1, "z": 0}
 
@@ -211,7 +220,7 @@ def test_known_mistakes_give_the_known_numbers(run: Callable[..., str], tmp_path
     said = run(json=tmp_path / "out.json")
     assert "small: 4 passages in 4 chunks, 4 queries (1 without a relevant passage left out)" in said
     (small,) = json.loads((tmp_path / "out.json").read_text())["sets"]
-    assert list(small["rankings"]) == ["dense", "BM25", "fused, rrf"]
+    assert list(small["rankings"]) == ["dense", "BM25", "fused, convex"]
     for found in small["rankings"].values():
         # Three of four are first; of the fourth, the passage judged right is another than the one that answers.
         assert found["metrics"]["hit@1"] == 0.75
@@ -219,8 +228,8 @@ def test_known_mistakes_give_the_known_numbers(run: Callable[..., str], tmp_path
     assert [row["BM25"]["rank"] for row in small["per_query"]] == [1, 1, 1, None]
     assert small["per_query"][3]["dense"]["rank"] > 1
     assert [row["id"] for row in small["per_query"]] == ["q1", "q2", "q4", "q5"]
-    assert {one["verdict"] for one in small["differences"]["fused, rrf"]} == {"tie"}
-    assert "fused, rrf against dense, hit@1: +0.000 [+0.000, +0.000] tie" in said
+    assert {one["verdict"] for one in small["differences"]["fused, convex"]} == {"tie"}
+    assert "fused, convex against dense, hit@1: +0.000 [+0.000, +0.000] tie" in said
 
 
 def test_nothing_stays_in_the_vector_store(run: Callable[..., str]) -> None:
@@ -296,6 +305,17 @@ def test_settings_side_by_side(run: Callable[..., str], tmp_path: Path) -> None:
     assert list(small["rankings"]) == ["dense", "BM25", "fusion=rrf", other]
     assert [one["against"] for one in small["differences"][other]][3:] == ["fusion=rrf"] * 3
     assert f"{other} against fusion=rrf, MRR@10: " in said
+
+
+def test_a_reranker_has_the_last_word(run: Callable[..., str], settings: Settings, tmp_path: Path) -> None:
+    settings.RERANKERS = {"contrary": f"{__name__}.Contrary"}
+    settings.KNOWLEDGE = {"rerank": "contrary"}
+    run(json=tmp_path / "out.json")
+    (small,) = json.loads((tmp_path / "out.json").read_text())["sets"]
+    assert list(small["rankings"])[2:] == ["fused, convex", "reranked, contrary"]
+    assert small["rankings"]["fused, convex"]["metrics"]["hit@1"] == 0.75
+    # What was first is last, and what was judged wrongly is right.
+    assert [row["reranked, contrary"]["rank"] for row in small["per_query"]] == [4, 4, 4, 1]
 
 
 def test_long_passages_are_found_by_their_best_chunk(run: Callable[..., str], folder: Path, tmp_path: Path) -> None:
@@ -396,6 +416,7 @@ def test_a_passage_that_the_product_refuses_is_named(run: Callable[..., str], fo
         ({"compare": ["fusion=rrf", "fusion=rrf"]}, "at least two different settings"),
         ({"compare": ["fusion=rrf", "fusion=best"]}, r"fusion=best: fusion: .*the names are .*fusion"),
         ({"compare": ["fusion=rrf", "fusoin=rrf"]}, r"fusoin=rrf: fusoin: .*the names are .*fusion"),
+        ({"compare": ["fusion=rrf", "rerank=none"]}, "no reranker none"),
         ({"compare": ["fusion=rrf", "convex"]}, r"convex: convex: .*Write NAME=VALUE"),
     ],
 )

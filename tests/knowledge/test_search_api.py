@@ -40,6 +40,7 @@ def test_customers_and_members_find_what_is_published(shop: Shop, who: str) -> N
         "degraded": False,
         "degradation_reason": None,
         "searched_collections": ["faq", "product", "policy", "general"],
+        "rerank": "off",
     }
     token, score, moment = result.pop("reference_token"), result.pop("score"), result.pop("updated_at")
     assert result == {

@@ -126,17 +126,22 @@ class Command(BaseCommand):
 def _variants(compared: list[str]) -> dict[str, KnowledgeSettings]:
     """Return name -> settings: those in force, or one for each of `compared`. Raises Invalid for what is no setting."""
     if not compared:
-        config = knowledge_settings()
-        return {f"fused, {config.fusion}": config}
+        return _in_force()
     if len(set(compared)) < 2:
         raise Invalid("--compare takes at least two different settings: fusion=rrf fusion=convex.")
     return {changes: _changed(changes) for changes in compared}
 
 
+def _in_force() -> dict[str, KnowledgeSettings]:
+    config = _known(knowledge_settings())
+    variants = {f"fused, {config.fusion}": config.model_copy(update={"rerank": ""})}
+    return variants | ({f"reranked, {config.rerank}": config} if config.rerank else {})
+
+
 def _changed(changes: str) -> KnowledgeSettings:
     values = dict(change.partition("=")[::2] for change in changes.split(","))
     try:
-        return KnowledgeSettings(**(knowledge_settings().model_dump() | values))
+        return _known(KnowledgeSettings(**(knowledge_settings().model_dump() | values)))
     except ValidationError as error:
         problem = error.errors()[0]
         known = ", ".join(KnowledgeSettings.model_fields)
@@ -144,6 +149,12 @@ def _changed(changes: str) -> KnowledgeSettings:
             f"--compare {changes}: {problem['loc'][0]}: {problem['msg']}. "
             f"Write NAME=VALUE, several joined by commas; the names are {known}."
         ) from error
+
+
+def _known(config: KnowledgeSettings) -> KnowledgeSettings:
+    if config.rerank and config.rerank not in settings.RERANKERS:
+        raise Invalid(f"没有名为 {config.rerank} 的重排模型 / This installation has no reranker {config.rerank}.")
+    return config
 
 
 def _why(failure: Failure) -> str:

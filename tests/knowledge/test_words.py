@@ -1,0 +1,98 @@
+"""What texts are made of: codes, Chinese, and what they say apart from marks and polite words."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from knowledge import words
+
+
+@pytest.mark.parametrize(
+    ("query", "expected"),
+    [
+        ("TH01 怎么用", {"th01"}),
+        ("传感器-温度-TH01", {"th01"}),
+        ("ｔｈ０１", {"th01"}),
+        ("A-100/B 有货吗", {"a-100/b"}),
+        ("订单 #8821 到哪了", {"#8821"}),
+        ("电话 13800001111", {"13800001111"}),
+        ("order 2024110500017", {"2024110500017"}),
+        ("7天无理由", set()),
+        ("2024年的活动", set()),
+        ("keyboard", set()),
+        ("-" * 33, set()),
+        ("第15条 3.5寸", set()),
+    ],
+)
+def test_codes_are_told_from_words_and_plain_numbers(query: str, expected: set[str]) -> None:
+    assert words.codes(query) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "held"),
+    [
+        ("传感器-温度-TH01 的量程", {"th01"}),
+        ("型号ＴＨ０１，现货", {"th01"}),
+        ("TH011 与 XTH01", set()),
+        ("A-100/B", {"a-100/b"}),
+        ("A-100/BX", set()),
+    ],
+)
+def test_a_code_is_held_literally_and_not_as_part_of_a_longer_one(text: str, held: set[str]) -> None:
+    assert words.held_codes(text, {"th01", "a-100/b"}) == held
+
+
+@given(st.text())
+def test_any_text_may_be_a_query_for_codes(query: str) -> None:
+    assert words.held_codes(query, words.codes(query)) <= words.codes(query)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("键盘怎么清洁？", True),
+        ("Transformer中多头注意力机制", True),
+        ("How do I clean the keyboard?", False),
+        ("How do I clean 键盘?", False),
+        ("退", True),
+        ("8821", False),
+        ("", False),
+    ],
+)
+def test_a_text_is_chinese_when_a_third_of_its_letters_are(text: str, expected: bool) -> None:
+    assert words.is_chinese(text) is expected
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("请在七天内申请退货。", "请您在七天内申请退货！"),
+        ("保修期 为一年，凭发票。", "保修期为一年，凭发票"),
+        ("**标题**\n第一条", "标题\n第一条"),
+        ("运费 12.5 元。", "运费１２.５元"),
+        ("Returns are free, within 7 days.", "returns are free within 7 days"),
+    ],
+)
+def test_texts_that_differ_in_marks_width_and_polite_words_say_the_same(one: str, other: str) -> None:
+    assert words.essence(one) == words.essence(other)
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("可以退货", "不可以退货"),
+        ("七天内退货", "十五天内退货"),
+        ("运费 1.5 元", "运费 15 元"),
+        ("温度 -5 度", "温度 5 度"),
+        ("红色款有货", "蓝色款有货"),
+        ("优惠 10%", "优惠 10"),
+        ("A-100", "A-100/B"),
+    ],
+)
+def test_a_number_a_negation_or_one_other_word_says_something_else(one: str, other: str) -> None:
+    assert words.essence(one) != words.essence(other)
+
+
+@given(st.text(min_size=1))
+def test_every_text_has_an_essence(text: str) -> None:
+    assert words.essence(text)
