@@ -10,6 +10,7 @@ from typing import Any
 from zhifu.errors import Failure
 from zhifu.models import AuditEvent, AuditOutcome
 from zhifu.scope import Scope
+from zhifu.transactions import DatabaseNow
 
 
 @dataclass
@@ -47,6 +48,8 @@ def recorded(scope: Scope, action: str, object_kind: str = "", object_id: str = 
             code=code,
             data=entry.data,
             duration_ms=round((time.monotonic() - started) * 1000),
+            # The default would ask the database for its clock first.
+            created_at=DatabaseNow(),
         )
 
 
