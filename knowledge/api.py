@@ -30,8 +30,7 @@ class StoreView(APIView):
 
 def _at_store(request: Request, store: UUID) -> Scope:
     """Return the caller's scope at the store of the address. Raises NotFound for a store not theirs."""
-    scope = scope_of(request)
-    return scope.at_store(house.get_store(scope, store).pk)
+    return house.at_store(scope_of(request), store)
 
 
 def _document(scope: Scope, public_id: UUID, status: int = 200) -> Response:

@@ -27,10 +27,10 @@ def customer_scope_by_id(customer_id: int, store_id: int) -> Scope:
 def _customer_scope(**which: Any) -> Scope:
     """Return the scope in one query: it is asked again after every slow step."""
     good = Customer.objects.filter(is_active=True, tenant__is_active=True, tenant__stores__is_open=True, **which)
-    found = good.values_list("pk", "public_id", "tenant_id", "tenant__stores__pk").first()
+    found = good.values_list("pk", "public_id", "tenant_id", "tenant__stores__pk", "tenant__stores__public_id").first()
     if found is None:
         raise Unauthenticated(_SIGN_IN_AGAIN)
-    customer_id, public_id, tenant_id, store_id = found
+    customer_id, public_id, tenant_id, store_id, store_public_id = found
     return Scope(
         tenant_id=tenant_id,
         actor_kind=ActorKind.CUSTOMER,
@@ -39,6 +39,7 @@ def _customer_scope(**which: Any) -> Scope:
         role="customer",
         permissions=PERMISSIONS["customer"],
         store_id=store_id,
+        store_public_id=store_public_id,
     )
 
 

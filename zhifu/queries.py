@@ -15,3 +15,11 @@ def get_store(scope: Scope, public_id: UUID) -> Store:
     if store is None:
         raise NotFound
     return store
+
+
+def at_store(scope: Scope, public_id: UUID) -> Scope:
+    """Return `scope` narrowed to an open store the caller may work in. Raises NotFound for any other."""
+    # A customer's credential was read together with its store, a moment ago.
+    if scope.is_customer and scope.store_public_id == public_id:
+        return scope
+    return scope.at_store(get_store(scope, public_id).pk)

@@ -41,9 +41,10 @@ PERMISSIONS: dict[str, frozenset[str]] = {
 class Scope:
     """The caller: tenant, stores, and permissions, read from the database at this request.
 
-    `store_id` is the one store a request is about (None: not about one). `store_ids` limits a member to some
-    stores (None: all of the tenant). `user_id` is the Django user of staff, who signs what they write. A platform
-    scope has no tenant and sees no tenant's knowledge or talk.
+    `store_id` is the one store a request is about (None: not about one); `store_public_id` is known where it is the
+    store of a customer's credential. `store_ids` limits a member to some stores (None: all of the tenant). `user_id` is
+    the Django user of staff, who signs what they write. A platform scope has no tenant and sees no tenant's knowledge
+    or talk.
     """
 
     tenant_id: int | None
@@ -53,6 +54,7 @@ class Scope:
     role: str
     permissions: frozenset[str]
     store_id: int | None = None
+    store_public_id: UUID | None = None
     store_ids: frozenset[int] | None = None
     user_id: int | None = None
 
@@ -72,7 +74,7 @@ class Scope:
 
     def at_store(self, store_id: int) -> "Scope":
         """Return this scope narrowed to one store."""
-        return replace(self, store_id=store_id)
+        return replace(self, store_id=store_id, store_public_id=None)
 
 
 class ScopedQuerySet(models.QuerySet[Any, Any]):
