@@ -17,12 +17,14 @@ from agents.models import AgentRun, InvocationStatus, ToolInvocation
 from agents.replies import ToolCall
 from agents.tools import TOOLS, Found, Tool
 from knowledge.results import Passage
+from knowledge.snippets import snippet
 from zhifu import credentials, errors, faults
 from zhifu.scope import Scope
 
 logger = logging.getLogger(__name__)
 
-_LONGEST_SNIPPET = 500
+# Of one passage; a model that needs more reads the document.
+_LONGEST_SNIPPET = 400
 
 
 @dataclass(frozen=True)
@@ -110,7 +112,9 @@ def _error_message(call: ToolCall, code: str, text: str) -> ToolMessage:
 
 
 def _found_message(call: ToolCall, found: Found, first_number: int) -> ToolMessage:
-    shown = [_shown(f"K{number}", passage) for number, passage in enumerate(found.passages, start=first_number)]
+    shown = [
+        _shown(f"K{number}", passage, found.query) for number, passage in enumerate(found.passages, start=first_number)
+    ]
     content = {
         "results": [_slim(values, passage.score) for values, passage in zip(shown, found.passages, strict=True)],
         "total_candidates": found.total,
@@ -121,7 +125,7 @@ def _found_message(call: ToolCall, found: Found, first_number: int) -> ToolMessa
     return ToolMessage(call.id, content, tuple(shown), found.degradation_reason)
 
 
-def _shown(marker: str, passage: Passage) -> dict[str, Any]:
+def _shown(marker: str, passage: Passage, query: str) -> dict[str, Any]:
     """Return what is kept of a passage: exactly the text that the model sees, and where it is from."""
     return {
         "marker": marker,
@@ -131,7 +135,7 @@ def _shown(marker: str, passage: Passage) -> dict[str, Any]:
         "build": passage.build,
         "position": passage.position,
         "title": passage.title,
-        "text": passage.text[:_LONGEST_SNIPPET],
+        "text": snippet(passage.text, query, _LONGEST_SNIPPET) if query else passage.text,
         "updated_at": passage.updated_at.isoformat(),
     }
 

@@ -50,11 +50,13 @@ class ReadArguments(_Arguments):
 
 @dataclass(frozen=True)
 class Found:
-    """What a tool found. `total` counts what there was before it was cut to `passages`."""
+    """What a tool found. `total` counts what there was before it was cut to `passages`; `query` is what they are shown
+    around, none: each is shown whole."""
 
     passages: tuple[Passage, ...]
     total: int
     truncated: bool
+    query: str = ""
     degradation_reason: str = ""
 
 
@@ -82,6 +84,7 @@ def _search(scope: Scope, arguments: SearchArguments, deadline: float) -> Found:
         passages=result.passages,
         total=result.total_candidates,
         truncated=result.truncated,
+        query=arguments.query,
         degradation_reason=result.degradation_reason or "",
     )
 

@@ -1,23 +1,48 @@
 """A piece of a passage around what was asked for."""
 
+import bisect
 import itertools
 import re
 import unicodedata
 
 _WORD = re.compile(r"[0-9A-Za-z]+|[^\W_]")
+# Where a sentence ends, with the marks and blanks that belong to it; where a part of one does.
+_SENTENCE_END = re.compile(r"(?:[。！？!?；;…]+|\.(?=\s))[”’」』）)\"]*\s*|\n\s*")
+_CLAUSE_END = re.compile(r"[，,、：:]\s*")
 
 
 def snippet(text: str, query: str, size: int) -> str:
-    """Return `text`, or when it is longer than `size` characters, the part of it that shares most with `query`.
+    """Return `text`, or when it is longer than `size` characters, the sentences of it that share most with `query`.
 
-    A cut end is marked by an ellipsis, which counts.
+    A sentence is cut only when it alone does not fit, then between its parts if it can be: without its beginning it may
+    say the opposite. A cut end is marked by an ellipsis, which counts.
     """
     if len(text) <= size:
         return text
     room = size - 2
-    start = _densest(text, _terms(query), room)
-    end = min(len(text), start + room)
+    start = _start(text, _densest(text, _terms(query), room), room)
+    end = _end(text, start, room)
     return ("…" if start else "") + text[start:end] + ("…" if end < len(text) else "")
+
+
+def _start(text: str, place: int, room: int) -> int:
+    """Return where to begin so that `place` is shown: with its sentence, or earlier if the rest of the text fits."""
+    for ends in (_SENTENCE_END, _CLAUSE_END):
+        borders = [0, *(match.end() for match in ends.finditer(text))]
+        start = max(border for border in borders if border <= place)
+        if place - start <= room // 2:
+            return min((border for border in borders if len(text) - room <= border <= start), default=start)
+    return max(0, place - room // 6)
+
+
+def _end(text: str, start: int, room: int) -> int:
+    if start + room >= len(text):
+        return len(text)
+    for ends in (_SENTENCE_END, _CLAUSE_END):
+        borders = [match.end() for match in ends.finditer(text, start) if match.end() <= start + room]
+        if borders:
+            return borders[-1]
+    return start + room
 
 
 def _terms(query: str) -> list[str]:
@@ -28,15 +53,15 @@ def _terms(query: str) -> list[str]:
 
 
 def _densest(text: str, terms: list[str], room: int) -> int:
-    """Return where a window of `room` characters holds the most terms; a little is left to read before the first."""
+    """Return the first term of the window of `room` characters that holds the most; 0 without any."""
     folded = _folded(text)
     places = sorted(match.start() for term in terms for match in re.finditer(re.escape(term), folded))
     best, most = 0, 0
     for index, place in enumerate(places):
-        held = sum(1 for other in places[index:] if other < place + room)
+        held = bisect.bisect_left(places, place + room) - index
         if held > most:
             best, most = place, held
-    return max(0, min(best - room // 6, len(text) - room)) if most else 0
+    return best
 
 
 def _folded(text: str) -> str:

@@ -9,6 +9,7 @@ _LETTER = re.compile(r"[^\W\d_]")
 # Letters and digits, joined by what order and article numbers are joined with.
 _CODE = re.compile(r"#?[0-9a-z]+(?:[-_./][0-9a-z]+)*")
 _LEAST_DIGITS = 5
+_ORDINAL = re.compile(r"\d+(?:st|nd|rd|th|s)")
 # What two editions of one text may differ in without saying anything else: blanks, marks, and polite and empty words;
 # never a word that turns a sentence round, and never what stands in numbers and codes.
 _IDLE = re.compile(
@@ -54,7 +55,7 @@ def essence(text: str) -> str:
 def _is_code(word: str) -> bool:
     signs = [sign for sign in word if sign.isalnum()]
     digits = sum(sign.isdigit() for sign in signs)
-    if not digits:
+    if not digits or _ORDINAL.fullmatch(word):
         return False
     if word.startswith("#"):
         return len(signs) >= 2

@@ -18,6 +18,26 @@ def test_a_long_passage_is_cut_around_what_was_asked() -> None:
     assert cut.endswith("…")
 
 
+def test_a_sentence_is_not_cut_where_it_would_say_the_opposite() -> None:
+    text = "说明。" * 60 + "定制商品和贴身衣物因为卫生的缘故一律不支持退货。" + "其他。" * 60
+    for size in range(40, 120, 7):
+        cut = snippet(text, "支持退货", size)
+        assert "定制商品和贴身衣物因为卫生的缘故一律不支持退货。" in cut
+        assert cut.strip("…").endswith("。")
+
+
+def test_a_sentence_longer_than_the_snippet_is_cut_between_its_parts() -> None:
+    text = "前面的部分很长，" * 30 + "不支持退货，" + "后面的部分也很长，" * 30
+    cut = snippet(text, "支持退货", 60)
+    assert "不支持退货，" in cut
+    assert cut.strip("…").startswith(("前面", "不支持"))
+
+
+def test_the_end_of_a_text_is_not_shown_shorter_than_it_could_be() -> None:
+    text = "第一句话在这里。" * 20 + "键盘在最后。"
+    assert len(snippet(text, "键盘", 100)) > 80
+
+
 def test_width_and_case_do_not_keep_a_word_from_being_found() -> None:
     assert "th01" in snippet("说明" * 300 + "型号th01的尺寸" + "说明" * 300, "ＴＨ０１", 100)
 

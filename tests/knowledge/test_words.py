@@ -22,6 +22,7 @@ from knowledge import words
         ("keyboard", set()),
         ("-" * 33, set()),
         ("第15条 3.5寸", set()),
+        ("the 10th series of the 1990s", set()),
     ],
 )
 def test_codes_are_told_from_words_and_plain_numbers(query: str, expected: set[str]) -> None:
