@@ -24,8 +24,8 @@ from zhifu.errors import Failure, Unavailable
 
 logger = logging.getLogger(__name__)
 
-# Before the first probe, the second, and every later one: a hiccup is over soon, an outage is not asked all the time.
-_PAUSES = (0.5, 1.0, 2.0)
+# Before the first probe and before every later one: a hiccup is over soon, an outage is not asked all the time.
+_PAUSES = (0.5, 1.0)
 # Renewed by the probing process in each round; without one it ends and the next request finds out for itself.
 _SUSPECT_SECONDS = 30
 # Longer than one pause and one probe together: when it runs out the probing process is dead, and another takes over.

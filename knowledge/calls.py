@@ -8,7 +8,7 @@ from typing import TypeVar
 
 from django.conf import settings
 
-from knowledge import breaker
+from knowledge import breaker, fallback
 from zhifu.errors import Unavailable
 
 # Of one process, for all its callers: eight calls of a search over all collections wait on Milvus together.
@@ -54,7 +54,10 @@ def _run(asks: Sequence[Callable[[], Answer]], seconds: float, patience: float) 
 @cache
 def _pool(process: int) -> ThreadPoolExecutor:
     """One small pool per process: a forked child has none of its parent's threads."""
-    return ThreadPoolExecutor(max_workers=_THREADS, thread_name_prefix=f"search-{process}")
+    pool = ThreadPoolExecutor(max_workers=_THREADS, thread_name_prefix=f"search-{process}")
+    # Who asks Milvus will have to do without it one day, and should not begin to read then.
+    pool.submit(fallback.read_dictionary)
+    return pool
 
 
 def _address() -> str:

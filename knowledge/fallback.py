@@ -55,6 +55,12 @@ def keywords(query: str) -> list[str]:
     return sorted(found, key=len, reverse=True)[:MAX_KEYWORDS]
 
 
+def read_dictionary() -> None:
+    """Do now what the first search of a process would otherwise have to wait for."""
+    with _loading:
+        _tokenizer()
+
+
 def search(
     scope: Scope, query: str, *, top_k: Mapping[str, int], limit: int, filters: Filters = NO_FILTERS
 ) -> tuple[list[Passage], bool]:
@@ -97,7 +103,7 @@ def _matching(
 
 @functools.cache
 def _tokenizer() -> Any:
-    # Reading its dictionary takes most of a second: only when it is needed, and then once.
+    # Reading its dictionary takes most of a second: only in processes that search, and then once.
     import jieba
 
     # It brings a handler of its own and says at each start how it loads.
