@@ -14,7 +14,7 @@ base := $(VENV)/.base-installed
 dev := $(VENV)/.dev-installed
 
 .DEFAULT_GOAL := help
-.PHONY: help system demo run test test-deep acceptance endpoint-named evaluate evaluate-retrieval peers check format openapi benchmarks clean
+.PHONY: help system demo run test test-deep acceptance endpoint-named evaluate evaluate-retrieval peers check format openapi benchmarks outages clean
 
 help: ## This list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 20
@@ -105,6 +105,9 @@ openapi: $(dev) ## Refresh tests/openapi.yaml after a change of the API
 benchmarks: $(dev) ## Search and turn benchmarks against their bare parts
 	DJANGO_SETTINGS_MODULE=tests.settings $(bin)/python -m tests.servers $(bin)/python -m benchmarks.search
 	DJANGO_SETTINGS_MODULE=tests.settings $(bin)/python -m tests.servers $(bin)/python -m benchmarks.turns
+
+outages: $(dev) ## Take Milvus away under load, in every way, and bring it back; three minutes
+	DJANGO_SETTINGS_MODULE=tests.settings $(bin)/python -m tests.servers $(bin)/python -m benchmarks.outages $(ARGS)
 
 clean: ## Remove the environment and the embedded data
 	rm -rf $(VENV) var
