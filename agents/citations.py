@@ -268,7 +268,8 @@ def _quote(sentence: str, passage: ShownPassage) -> str:
             len(figures & numbers.found(candidate)),
         )
 
-    return max(wording.sentences(passage.text), key=likeness, default=passage.text)
+    # A passage that was shown in part has a mark where it was cut, which is not in the source.
+    return max(wording.sentences(passage.text), key=likeness, default=passage.text).strip("…") or passage.text
 
 
 def _joined(earlier: _Finding, later: _Finding) -> _Finding:

@@ -11,11 +11,12 @@ logger = logging.getLogger(__name__)
 
 
 class Route(BaseModel):
-    """Where an intent searches, and how many passages of that collection may come back."""
+    """Where an intent searches, and how many passages of that collection may come back. Which collections there are,
+    the search knows, and refuses any other."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    collection: Literal["faq", "product", "policy", "general"]
+    collection: str
     top_k: int = Field(ge=1, le=20)
 
 

@@ -14,6 +14,7 @@ import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
+from uuid import uuid4
 
 import numpy as np
 from django.conf import settings
@@ -32,6 +33,9 @@ from zhifu.errors import DimensionMismatch, Unavailable
 _TEXT_BYTES = 8192
 _WORD_BYTES = 80
 _MAX_TAGS = 20
+_KEYWORDS_BROKEN = "KEYWORD_SEARCH_BROKEN"
+# A sentence without blanks, as Chinese is written, and what must find it.
+_PROOF, _PROOF_WORDS = "从知识库检索内容并作selftest之用", ("检索", "selftest")
 _BUILD = re.compile(r"[0-9a-f-]*")
 # How far a row's moment, the clock of the worker that wrote it, may lie from the moment its version went live, by the
 # database's clock: an index job takes minutes at most; the rest is for clocks that differ.
@@ -111,17 +115,43 @@ class Where:
 def ensure_collection(target: IndexTarget) -> None:
     """Make the target's physical collection unless it is there; safe when several do it at once.
 
-    Raises DimensionMismatch when it is there with another dimension.
+    Raises DimensionMismatch when it is there with another dimension, and Unavailable (KEYWORD_SEARCH_BROKEN) when a new
+    one does not find by words what is in it.
     """
     deadline = milvus.Deadline(settings.MILVUS_WRITE_TIMEOUT_SECONDS)
     if not _exists(target, deadline):
         try:
             milvus.call(lambda client, seconds: _create(client, target, seconds), deadline)
-        except Unavailable:
+            _prove_keyword_search(target)
+        except Unavailable as failure:
             # Somebody else may have made it meanwhile.
-            if not _exists(target, deadline):
+            if failure.code == _KEYWORDS_BROKEN or not _exists(target, deadline):
                 raise
     _check_physical(target, deadline)
+
+
+def _prove_keyword_search(target: IndexTarget) -> None:
+    """See that Chinese and Latin words of a row are found, or drop the new collection: a server whose analyzer does not
+    know Chinese answers such questions with nothing and no error, and nobody would notice."""
+    seconds = settings.MILVUS_WRITE_TIMEOUT_SECONDS
+    build = f"0-{uuid4().hex}"
+    vector = np.ones(target.dimension, dtype=np.float32)
+    upsert(target, [_proof_row(target, build, vector)], deadline=time.monotonic() + seconds)
+    where = Where(tenant_id=0, store_id=0, customers_only=True)
+    for word in _PROOF_WORDS:
+        if not keyword_search(target, word, vector, where, limit=1, timeout=seconds):
+            drop_collection(target)
+            raise Unavailable(
+                f"向量库按词检索不到“{word}”，请检查其分词器 / The vector store does not find {word!r} by words: "
+                "see that its analyzer has the tokenizer jieba.",
+                code=_KEYWORDS_BROKEN,
+            )
+    remove_builds(target, tenant_id=0, document_id=0, builds=[build])
+
+
+def _proof_row(target: IndexTarget, build: str, vector: Vector) -> VectorRow:
+    """Return a row of no tenant's."""
+    return VectorRow(0, 0, 0, 0, build, 0, target.collection, "manual", "CUSTOMER", "", (), 0, _PROOF, vector)
 
 
 def upsert(target: IndexTarget, rows: Sequence[VectorRow], *, deadline: float) -> None:

@@ -159,6 +159,12 @@ def test_a_quote_is_the_best_sentence_word_for_word() -> None:
     assert source.quote in KEYBOARD
 
 
+def test_a_quote_holds_no_mark_of_where_a_passage_was_cut() -> None:
+    shown = {"K1": passage("K1", "…软毛刷清除键帽之间的灰尘…", 1)}
+    [source] = citations.check("用软毛刷清除键帽之间的灰尘。[K1]", shown.values()).sources
+    assert source.quote == "软毛刷清除键帽之间的灰尘"
+
+
 def test_the_weakest_support_stands_for_a_source() -> None:
     answer = check("请先拔下数据线或关闭电源[K1]。清洁之前要拔下数据线、关闭电源[K1]。")
     assert [source.support for source in answer.sources] == [Support.OVERLAP]

@@ -6,6 +6,7 @@ import time
 from typing import Any
 
 import pytest
+from pytest_django.fixtures import Settings
 
 from agents import executor, tools
 from agents.executor import ToolMessage
@@ -55,6 +56,17 @@ def test_a_document_is_read_whole_and_cut_when_long(shop: Shop) -> None:
     assert message.content["truncated"] is True
     assert message.content["total_candidates"] > 12
     assert [passage["position"] for passage in message.passages] == list(range(12))
+
+
+def test_a_long_passage_is_shown_around_what_was_asked_in_whole_sentences(shop: Shop, settings: Settings) -> None:
+    settings.KNOWLEDGE = {"similarity_threshold": 0.0}
+    text = "店内其他说明写在这里。" * 38 + "定制商品一律不支持退货。" + "如有疑问请联系客服。" * 4
+    publish(shop, "退货说明", text)
+    message = execute(shop, start_run(shop), query="定制商品支持退货吗")
+    [kept] = message.passages
+    assert len(kept["text"]) <= 400 < len(text)
+    assert "。定制商品一律不支持退货。" in kept["text"]
+    assert kept["text"].strip("…") in text
 
 
 def test_text_of_a_document_can_close_nothing(shop: Shop) -> None:

@@ -247,10 +247,47 @@ def test_when_verification_removes_the_first_candidates_the_search_goes_deeper(s
     settings.KNOWLEDGE = {"similarity_threshold": 0.0}
     target = targets.active_target("faq")
     publish(shop, "在线", "发票与退款说明。")
-    # Forty rows nearer to the question, of builds that nothing answers from.
-    stale = [_stale_row(shop, number) for number in range(40)]
+    # Two hundred rows nearer to the question, of builds that nothing answers from.
+    stale = [_stale_row(shop, number) for number in range(200)]
     vectors.upsert(target, stale, deadline=time.monotonic() + 10)
-    assert titles(search(shop)) == ["在线"]
+    result = search(shop)
+    assert titles(result) == ["在线"]
+    assert not result.degraded
+
+
+def test_an_index_that_brings_up_nothing_but_what_is_gone_is_answered_by_keywords(shop: Shop) -> None:
+    publish(shop, "在线", "发票与退款的说明都在这里，运费另计。" * 8)
+    stale = [_stale_row(shop, number) for number in range(700)]
+    vectors.upsert(targets.active_target("faq"), stale, deadline=time.monotonic() + 10)
+    assert_degraded(search(shop), DegradationReason.MILVUS_UNAVAILABLE, [])
+
+
+def test_a_higher_limit_never_changes_the_head_of_an_answer(shop: Shop, settings: Settings) -> None:
+    """Also where the first look brings up too much that is gone, and only those who want more look deeper."""
+    settings.KNOWLEDGE = {"similarity_threshold": 0.0}
+    for number in range(8):
+        publish(shop, f"键盘 {number}", f"{TEXT}{number}", collection=("faq", "general")[number % 2])
+    stale = [_stale_row(shop, number) for number in range(28)]
+    vectors.upsert(targets.active_target("faq"), stale, deadline=time.monotonic() + 10)
+    whole = [passage.document_id for passage in search(shop, limit=20).passages]
+    assert len(whole) == 7  # three of faq, and those of general
+    for limit in range(1, len(whole)):
+        assert [passage.document_id for passage in search(shop, limit=limit).passages] == whole[:limit]
+
+
+def test_of_two_live_documents_of_one_title_the_newer_comes_first_with_both_dates(shop: Shop) -> None:
+    publish(shop, "退货政策", "退货：收到商品七天内可以申请退货。")
+    publish(shop, "退货政策", "退货：收到商品十五天内可以申请退货。")
+    older, newer = sorted(search(shop, "多少天内可以申请退货").passages, key=lambda passage: passage.updated_at)
+    assert search(shop, "多少天内可以申请退货").passages == (newer, older)
+    assert "十五天" in newer.text
+
+
+def test_a_passage_that_holds_the_code_is_found_among_many_that_do_not(shop: Shop) -> None:
+    for number in range(40):
+        publish(shop, f"传感器 {number}", f"传感器-温度-TH{number:02} 的接线与校准方法，见安装说明第 {number} 页。")
+    for query in ("传感器-温度-TH07", "传感器 ｔｈ０７ 怎么校准？"):
+        assert search(shop, query).passages[0].text.startswith("传感器-温度-TH07")
 
 
 def _stale_row(shop: Shop, number: int) -> vectors.VectorRow:
@@ -483,7 +520,8 @@ def _narrow_row(shop: Shop) -> vectors.VectorRow:
         {"similarity_threshold": "high"},
         {"fusion": "magic"},
         {"milvus_timeout_seconds": -1},
-        {"collections": {"faq": {"collection": "fin_other_collection", "top_k": 3}}},
+        {"dense_weight": 2},
+        {"collections": {"faq": {"collection": "faq", "top_k": 0}}},
         {"unknown": 1},
     ],
 )
@@ -494,6 +532,21 @@ def test_a_broken_setting_falls_back_to_its_default_alone(shop: Shop, settings: 
 
     assert knowledge_settings() == KnowledgeSettings(fallback_enabled=False)
     assert titles(search(shop)) == ["键盘清洁"]
+
+
+def test_a_configured_collection_outside_the_whitelist_is_refused(shop: Shop, settings: Settings) -> None:
+    publish(shop, "键盘清洁", TEXT)
+    settings.KNOWLEDGE = {
+        "collections": {
+            "faq": {"collection": "faq", "top_k": 3},
+            "other": {"collection": "fin_other_collection", "top_k": 3},
+        }
+    }
+    assert titles(search(shop, intents=["faq"])) == ["键盘清洁"]
+    for intents in (["other"], []):
+        with pytest.raises(Forbidden) as refused:
+            search(shop, intents=intents)
+        assert refused.value.code == "COLLECTION_NOT_ALLOWED"
 
 
 def test_a_search_costs_few_queries(shop: Shop) -> None:

@@ -11,11 +11,13 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from itertools import count
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import psutil
 import pytest
 from django.conf import settings as django_settings
+from pymilvus import MilvusClient
 from pytest_django.fixtures import Settings
 
 from knowledge import vectors
@@ -273,6 +275,24 @@ def test_several_may_ensure_a_collection_at_once() -> None:
         thread.join(30)
     assert failures == []
     vectors.drop_collection(wanted)
+
+
+def test_a_new_collection_that_does_not_find_chinese_by_words_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    create = MilvusClient.create_collection
+
+    def with_another_analyzer(client: MilvusClient, name: str, *, schema: Any, **values: Any) -> None:
+        text = next(field for field in schema.fields if field.name == "text")
+        text.params["analyzer_params"] = {"tokenizer": "standard"}
+        create(client, name, schema=schema, **values)
+
+    monkeypatch.setattr(MilvusClient, "create_collection", with_another_analyzer)
+    other = target_named("test_vectors_deaf")
+    with pytest.raises(Unavailable) as refused:
+        vectors.ensure_collection(other)
+    assert refused.value.code == "KEYWORD_SEARCH_BROKEN"
+    monkeypatch.undo()
+    vectors.ensure_collection(other)
+    vectors.drop_collection(other)
 
 
 def test_sealing_changes_nothing_but_speed(target, tenant) -> None:
