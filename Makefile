@@ -14,7 +14,7 @@ base := $(VENV)/.base-installed
 dev := $(VENV)/.dev-installed
 
 .DEFAULT_GOAL := help
-.PHONY: help system demo run test test-deep acceptance endpoint-named evaluate evaluate-retrieval peers check format openapi benchmarks outages clean
+.PHONY: help system demo run test test-deep acceptance endpoint-named evaluate evaluate-retrieval peers check format openapi benchmarks benchmarks-scale outages clean
 
 help: ## This list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 20
@@ -105,6 +105,11 @@ openapi: $(dev) ## Refresh tests/openapi.yaml after a change of the API
 benchmarks: $(dev) ## Search and turn benchmarks against their bare parts
 	DJANGO_SETTINGS_MODULE=tests.settings $(bin)/python -m tests.servers $(bin)/python -m benchmarks.search
 	DJANGO_SETTINGS_MODULE=tests.settings $(bin)/python -m tests.servers $(bin)/python -m benchmarks.turns
+
+benchmarks-scale: $(dev) ## Search over 5,000 and 20,000 chunks, and the database's part in 2,000,000; ten minutes
+	DJANGO_SETTINGS_MODULE=tests.settings $(bin)/python -m tests.servers $(bin)/python -m benchmarks.search --chunks 5000
+	DJANGO_SETTINGS_MODULE=tests.settings $(bin)/python -m tests.servers $(bin)/python -m benchmarks.search --chunks 20000
+	DJANGO_SETTINGS_MODULE=tests.settings $(bin)/python -m tests.servers $(bin)/python -m benchmarks.verify $(ARGS)
 
 outages: $(dev) ## Take Milvus away under load, in every way, and bring it back; three minutes
 	DJANGO_SETTINGS_MODULE=tests.settings $(bin)/python -m tests.servers $(bin)/python -m benchmarks.outages $(ARGS)

@@ -1,4 +1,4 @@
-"""What the benchmarks share: a database of their own, a shop with generated knowledge, and percentiles."""
+"""What the benchmarks share: a database of their own, words for generated texts, and percentiles."""
 
 import random
 import statistics
@@ -11,15 +11,11 @@ from django.conf import settings
 from django.db import connections
 from django.test.utils import get_runner
 
-from knowledge import indexing, services
-from tests.factories import Shop, make_shop
-
-_SUBJECTS = "键盘 鼠标 耳机 显示器 音箱 摄像头 路由器 充电器 数据线 硬盘".split()
-_ACTIONS = "清洁 保修 退货 换货 充电 连接 升级 安装 拆卸 存放".split()
+SUBJECTS = "键盘 鼠标 耳机 显示器 音箱 摄像头 路由器 充电器 数据线 硬盘".split()
+ACTIONS = "清洁 保修 退货 换货 充电 连接 升级 安装 拆卸 存放".split()
 _WORDS = (
     "请先 关闭 电源 再 用 软布 擦拭 表面 不要 使用 溶剂 收到 商品 之后 十五天 内 联系 客服 提供 订单 编号 检查 指示灯"
 ).split()
-CHUNKS_PER_DOCUMENT = 8
 
 
 @contextmanager
@@ -34,31 +30,10 @@ def database() -> Iterator[None]:
         runner.teardown_databases(old)
 
 
-def shop_with_chunks(chunks: int, *, seed: int = 7) -> Shop:
-    """Return a shop with about `chunks` published chunks of generated text."""
-    shop = make_shop()
-    draw = random.Random(seed)
-    for number in range(max(1, chunks // CHUNKS_PER_DOCUMENT)):
-        subject, action = draw.choice(_SUBJECTS), draw.choice(_ACTIONS)
-        content = services.Content(
-            title=f"{subject}{action} {number}",
-            source_text="".join(_sentence(draw, subject) for _ in range(CHUNKS_PER_DOCUMENT * 10)),
-            collection=draw.choice(["faq", "product", "policy", "general"]),
-        )
-        version = services.create_document(scope=shop.staff_scope, store=shop.store, content=content)
-        job = services.publish_document(
-            scope=shop.staff_scope, document_id=version.document.public_id, expected_version=1
-        )
-        indexing.run_index_job(job.pk)
-        job.refresh_from_db()
-        assert job.status == "COMPLETED", job.error_message
-    return shop
-
-
 def questions(count: int, *, seed: int = 11) -> list[str]:
     """Return `count` different questions, so that no cache answers."""
     draw = random.Random(seed)
-    return [f"{draw.choice(_SUBJECTS)}怎么{draw.choice(_ACTIONS)}？{number}" for number in range(count)]
+    return [f"{draw.choice(SUBJECTS)}怎么{draw.choice(ACTIONS)}？{number}" for number in range(count)]
 
 
 def timed(call: Callable[[str], object], inputs: list[str], callers: int) -> list[float]:
@@ -79,6 +54,7 @@ def percentiles(seconds: list[float]) -> tuple[float, float]:
     return cut[49] * 1000, cut[94] * 1000
 
 
-def _sentence(draw: random.Random, subject: str) -> str:
+def sentence(draw: random.Random, subject: str) -> str:
+    """Return about forty characters about `subject`."""
     words = draw.choices(_WORDS, k=draw.randint(12, 20))
     return f"{subject}{''.join(words)}{draw.randint(1, 9999)}。"

@@ -12,7 +12,7 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
 from agents.models import AgentRun
-from benchmarks import setting
+from benchmarks import filling, setting
 from config import offline
 from conversations import services, turns
 from knowledge import retrieval
@@ -58,7 +58,7 @@ def main() -> None:
     options.add_argument("--turns", type=int, default=200)
     chosen = options.parse_args()
     with setting.database():
-        shop = setting.shop_with_chunks(chosen.chunks)
+        shop = filling.shop_with_chunks(chosen.chunks)
         model = ModelTime()
         for _ in range(5):
             turn(shop, model)

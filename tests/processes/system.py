@@ -70,8 +70,8 @@ class System:
         assert self.broker is not None
         servers.stop(self.broker)
 
-    def start_web(self, *, workers: int = 1, **extra: str) -> None:
-        arguments = ["zhifu.wsgi", "--bind", f"127.0.0.1:{self.port}", "--worker-class", "gthread", "--threads", "16"]
+    def start_web(self, application: str = "zhifu.wsgi", *, workers: int = 1, **extra: str) -> None:
+        arguments = [application, "--bind", f"127.0.0.1:{self.port}", "--worker-class", "gthread", "--threads", "16"]
         arguments += ["--keep-alive", "75", "--workers", str(workers)]
         process = self._start("web", [str(BIN / "gunicorn"), *arguments], **extra)
         servers.wait_for_port(self.port, process, self.log("web"))
