@@ -95,11 +95,12 @@ def _compared(exported: Exported, peers: Mapping[str, Peer]) -> list[str]:
     ours = [_of_the_product(exported, ranking) for ranking in exported.report["differences"]]
     theirs = [_measured(exported, peer, make) for peer, make in peers.items()]
     print(f"\n{name}: {len(exported.chunks)} chunks, {len(exported.queries)} queries")
-    print(f"{'':<28}" + "".join(f"{head:>9}" for head in HEADS))
+    width = max(len(one.name) + 2 for one in (*ours, *theirs))
+    print(" " * width + "".join(f"{head:>9}" for head in HEADS))
     for one in (*ours, *theirs):
         numbers = [f"{value:>9.3f}" for value in evaluation.means(one.outcomes).values()]
         times = [f"{value:>9.1f}" for value in evaluation.latency(one.seconds).values()]
-        print(f"{one.name:<28}" + "".join(numbers + times))
+        print(f"{one.name:<{width}}" + "".join(numbers + times))
     worse = []
     for one in ours:
         for other in theirs:

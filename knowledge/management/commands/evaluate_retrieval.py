@@ -112,11 +112,12 @@ class Command(BaseCommand):
             f"{len(judged.queries)} queries{left_out}"
         )
         heads = [*evaluation.METRICS, "p50 ms", "p95 ms"]
-        self.stdout.write(" " * _NAME + "".join(f"{head:>9}" for head in heads))
+        width = max(_NAME, *(len(one.name) + 2 for one in report.rankings))
+        self.stdout.write(" " * width + "".join(f"{head:>9}" for head in heads))
         for one in report.rankings:
             numbers = "".join(f"{value:>9.3f}" for value in evaluation.means(one.outcomes).values())
             times = "".join(f"{value:>9.1f}" for value in evaluation.latency(one.seconds).values())
-            self.stdout.write(f"{one.name:<{_NAME}}{numbers}{times}")
+            self.stdout.write(f"{one.name:<{width}}{numbers}{times}")
         for name, differences in report.differences.items():
             for found in differences:
                 interval = f"{found.mean:+.3f} [{found.low:+.3f}, {found.high:+.3f}]"
