@@ -16,7 +16,7 @@ from typing import Any
 from django.db.models import Case, Q, QuerySet, Value, When
 from django.db.models.functions import Lower
 
-from knowledge import queries
+from knowledge import queries, words
 from knowledge.filters import NO_FILTERS, Filters
 from knowledge.models import KnowledgeChunk
 from knowledge.results import Passage
@@ -26,6 +26,7 @@ MAX_KEYWORDS = 12
 MAX_KEYWORD = 64
 # Repeated text and full collections are dropped after reading: so many rows are read for each wanted one.
 _ROWS_PER_RESULT = 5
+_WIDE = {code: code + 0xFEE0 for code in range(0x21, 0x7F)}
 _WORD = re.compile(r"[0-9a-z]+(?:[-_./][0-9a-z]+)*|[^\W_]+")
 # What asks but says nothing about the matter.
 _CHINESE_STOP_WORDS = """
@@ -66,19 +67,20 @@ def search(
 ) -> tuple[list[Passage], bool]:
     """Return live passages of the collections in `top_k` that hold keywords of the query, and whether there were more.
 
-    Ordered by how many keywords each holds, then by id; without score.
+    Ordered by how many keywords each holds, order and article numbers before all else; then the newer first. No score.
     """
-    words = keywords(query)
-    if not words:
+    wanted = keywords(query)
+    if not wanted:
         return [], False
-    rows = list(_matching(scope, words, list(top_k), filters)[: limit * _ROWS_PER_RESULT])
+    rows = list(_matching(scope, wanted, list(top_k), filters)[: limit * _ROWS_PER_RESULT])
     seen: set[str] = set()
     taken: Counter[str] = Counter()
     passages: list[Passage] = []
     for passage in map(queries.passage_of, rows):
-        if passage.text in seen:
+        essence = words.essence(passage.text)
+        if essence in seen:
             continue
-        seen.add(passage.text)
+        seen.add(essence)
         if taken[passage.collection] < top_k[passage.collection] and len(passages) < limit:
             taken[passage.collection] += 1
             passages.append(passage)
@@ -86,19 +88,31 @@ def search(
 
 
 def _matching(
-    scope: Scope, words: list[str], collections: list[str], filters: Filters
+    scope: Scope, wanted: list[str], collections: list[str], filters: Filters
 ) -> QuerySet[KnowledgeChunk, dict[str, Any]]:
-    # `contains` passes each word as a parameter and escapes % _ and \ in it.
-    holds = [Q(lower_text__contains=word) | Q(lower_title__contains=word) for word in words]
-    hits: Any = functools.reduce(operator.add, [Case(When(one, then=Value(1)), default=Value(0)) for one in holds])
+    codes = words.codes(" ".join(wanted))
+    held = [
+        Case(When(_holds(word), then=Value(len(wanted) if word in codes else 1)), default=Value(0)) for word in wanted
+    ]
+    hits: Any = functools.reduce(operator.add, held)
     return (
         queries.live_chunks(scope, filters)
         .filter(document_version__collection__in=collections)
         .alias(lower_text=Lower("text"), lower_title=Lower("document_version__title"))
         .alias(hits=hits)
         .filter(hits__gt=0)
-        .order_by("-hits", "id")
+        .order_by("-hits", "-document_version__live_from", "id")
     )
+
+
+def _holds(word: str) -> Q:
+    """Return the condition that text or title hold `word`; a Latin word or a number also in the wide form that Chinese
+    keyboards give."""
+    # `contains` passes each form as a parameter and escapes % _ and \ in it.
+    wide = word.translate(_WIDE)
+    forms = dict.fromkeys((word, wide, wide.upper())) if word.isascii() else (word,)
+    fields = ("lower_text", "lower_title")
+    return functools.reduce(operator.or_, [Q((f"{field}__contains", form)) for field in fields for form in forms])
 
 
 @functools.cache

@@ -54,12 +54,12 @@ def test_a_long_query_is_cut_to_a_bounded_number_of_words() -> None:
     assert fallback.keywords("k" * 2000) == ["k" * fallback.MAX_KEYWORD]
 
 
-def test_what_holds_more_keywords_comes_first_and_among_equals_the_older(shop: Shop) -> None:
+def test_what_holds_more_keywords_comes_first_and_among_equals_the_newer(shop: Shop) -> None:
     publish(shop, "一", "键盘的价格。")
     publish(shop, "二", "键盘的保修期限。")
     publish(shop, "三", "键盘的清洁方法。")
     publish(shop, "四", "与此无关。")
-    assert titles(find(shop, "键盘怎么清洁？")) == ["三", "一", "二"]
+    assert titles(find(shop, "键盘怎么清洁？")) == ["三", "二", "一"]
 
 
 def test_titles_count_and_case_and_width_do_not(shop: Shop) -> None:
@@ -67,6 +67,18 @@ def test_titles_count_and_case_and_width_do_not(shop: Shop) -> None:
     publish(shop, "Keyboard", "Use a SOFT brush.")
     assert titles(find(shop, "ｔｈ０１")) == ["TH01 说明书"]
     assert titles(find(shop, "soft BRUSH")) == ["Keyboard"]
+
+
+def test_a_number_of_the_question_outweighs_its_words_and_is_found_in_its_wide_form_too(shop: Shop) -> None:
+    publish(shop, "甲", "传感器的温度校准方法：先预热，再校准温度。")
+    publish(shop, "乙", "型号ＴＨ０７，量程见铭牌。")
+    assert titles(find(shop, "传感器-温度-TH07 校准方法")) == ["乙", "甲"]
+
+
+def test_a_text_in_another_edition_is_shown_once_the_newer(shop: Shop) -> None:
+    publish(shop, "旧", "键盘的清洁方法。")
+    publish(shop, "新", "键盘的清洁方法！")
+    assert titles(find(shop, "键盘清洁")) == ["新"]
 
 
 def test_nothing_is_scored(shop: Shop) -> None:
@@ -106,10 +118,10 @@ def test_repeated_text_top_k_and_limit_are_kept(shop: Shop) -> None:
         publish(shop, f"faq {number}", f"键盘 {number // 2}")
         publish(shop, f"policy {number}", f"键盘政策 {number}", collection="policy")
     passages, more = fallback.search(shop.customer_scope, "键盘", top_k={"faq": 5, "policy": 3}, limit=4)
-    assert titles(passages) == ["faq 0", "policy 0", "policy 1", "faq 2"]
+    assert titles(passages) == ["policy 3", "faq 3", "policy 2", "policy 1"]
     assert more
     passages, more = fallback.search(shop.customer_scope, "键盘", top_k={"faq": 5}, limit=4)
-    assert titles(passages) == ["faq 0", "faq 2"]
+    assert titles(passages) == ["faq 3", "faq 1"]
     assert not more
 
 
