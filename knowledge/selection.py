@@ -6,14 +6,14 @@ and what a later stage brings stands behind what an earlier one brought.
 
 import hashlib
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from knowledge import words
 from knowledge.results import Passage
 
 # Scores that differ by no more say the same of two passages.
-_CLOSE = 0.03
+_CLOSE = 0.02
 # Whatever stands behind the same counts of these may say the same; the costly comparison is for those alone.
 _TELLING = "不一是有在用后可e0"
 
@@ -53,16 +53,21 @@ class Shortlist:
     top_k: Mapping[str, int]
     limit: int
     _ordered: list[Weighed] = field(default_factory=list)
-    _alike: defaultdict[tuple[int, ...], list[Weighed]] = field(default_factory=lambda: defaultdict(list))
+    # Passages that say the same, in groups, under what is cheap to compare.
+    _alike: defaultdict[tuple[int, ...], list[list[Weighed]]] = field(default_factory=lambda: defaultdict(list))
 
     def add(self, stage: Sequence[Weighed]) -> None:
         """Put a stage in order, behind what is there, without what says only what is there already."""
-        for group in _same_things(_newest_first(_best_first(stage))):
-            likeness = _likeness(group[0])
-            if any(_says_the_same(group[0], earlier) for earlier in self._alike[likeness]):
-                continue
-            self._alike[likeness].append(group[0])
-            self._ordered.append(_most_telling(group))
+        groups: list[list[Weighed]] = []
+        for item in _newest_first(_best_first(stage)):
+            alike = self._alike[_likeness(item)]
+            group = next((group for group in alike if _says_the_same(item, group[0])), None)
+            if group is None:
+                groups.append([item])
+                alike.append(groups[-1])
+            elif any(group is of_this_stage for of_this_stage in groups):
+                group.append(item)
+        self._ordered += [_most_telling(group) for group in groups]
 
     def selection(self) -> Selection:
         """Return the best passages that qualify so far."""
@@ -98,9 +103,10 @@ def _newest_first(ordered: list[Weighed]) -> list[Weighed]:
         close = [item for item in others if abs(item.score - first.score) <= _CLOSE and item.codes == first.codes]
         if not close:
             continue
-        place = ordered.index(first)
         newest = sorted([first, *close], key=lambda item: item.passage.updated_at, reverse=True)
-        rest = [item for item in ordered if item not in newest]
+        moved = {id(item) for item in newest}
+        place = next(place for place, item in enumerate(ordered) if item is first)
+        rest = [item for item in ordered if id(item) not in moved]
         ordered = [*rest[:place], *newest, *rest[place:]]
     return ordered
 
@@ -114,22 +120,6 @@ def _id(passage: Passage) -> tuple[int, int]:
 
 
 # --- What says the same ---
-def _same_things(ordered: Iterable[Weighed]) -> list[list[Weighed]]:
-    """Return the passages in groups that say the same, each group at the place of its first."""
-    alike: dict[tuple[int, ...], list[list[Weighed]]] = defaultdict(list)
-    groups: list[list[Weighed]] = []
-    for item in ordered:
-        likeness = _likeness(item)
-        for group in alike[likeness]:
-            if _says_the_same(item, group[0]):
-                group.append(item)
-                break
-        else:
-            groups.append([item])
-            alike[likeness].append(groups[-1])
-    return groups
-
-
 def _most_telling(group: Sequence[Weighed]) -> Weighed:
     """Return the newest of those with about the best score."""
     best = max(item.score for item in group)

@@ -4,8 +4,8 @@ import re
 import unicodedata
 from collections.abc import Iterable
 
-_HAN = re.compile(r"[\u3400-\u9fff\U00020000-\U0003ffff]")
-_LETTER = re.compile(r"[^\W\d_]")
+_HAN = re.compile(r"[\u3400-\u9fff\U00020000-\U0003ffff]+")
+_LETTERS = re.compile(r"[^\W\d_]+")
 # Letters and digits, joined by what order and article numbers are joined with.
 _CODE = re.compile(r"#?[0-9a-z]+(?:[-_./][0-9a-z]+)*")
 _LEAST_DIGITS = 5
@@ -24,7 +24,8 @@ def folded(text: str) -> str:
 
 def is_chinese(text: str) -> bool:
     """Say whether at least a third of the letters are Chinese characters: a Chinese sentence may hold foreign names."""
-    return 3 * len(_HAN.findall(text)) >= max(1, len(_LETTER.findall(text)))
+    letters = sum(map(len, _LETTERS.findall(text)))
+    return 3 * sum(map(len, _HAN.findall(text))) >= max(1, letters)
 
 
 def codes(query: str) -> frozenset[str]:
