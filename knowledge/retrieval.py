@@ -221,6 +221,8 @@ def _propose(request: _Request, index: _Index, depth: int) -> _Proposed:
 def _refuse_hollow(request: _Request, held: Mapping[str, Sequence[Hit]]) -> None:
     """Raise Unavailable when a collection holds nothing of what is live, fewer rows than were live before this search
     began, or none of a document that was; `held` has what the collections gave that gave all they have."""
+    if not held:
+        return
     scope, seconds = request.scope, settings.SEARCH_DEADLINE_SECONDS
     # What was published since, or is there beside what was asked for, must not make up for what is missing.
     given = {hit.build for hits in held.values() for hit in hits}

@@ -1,6 +1,6 @@
 """What MySQL says of candidates: which answer this caller right now, with their text, and how near each is."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import reduce
 from operator import or_
@@ -10,7 +10,7 @@ from django.db.models import Q
 from knowledge import queries, words
 from knowledge.encoders import Encoder
 from knowledge.filters import Filters
-from knowledge.ranking import Candidate
+from knowledge.ranking import Candidate, Key
 from knowledge.results import Passage, ScoreKind
 from knowledge.selection import Weighed
 from zhifu.scope import Scope
@@ -19,24 +19,27 @@ from zhifu.scope import Scope
 def verify(scope: Scope, filters: Filters, candidates: Sequence[Candidate]) -> list[tuple[Passage, Candidate]]:
     """Return those candidates that answer this caller right now, in one query, with text and title from MySQL."""
     known = {candidate.key: candidate for candidate in candidates}
-    positions: dict[int, set[int]] = {}
-    for document_id, _version, _build, position in known:
-        positions.setdefault(document_id, set()).add(position)
-    if not positions:
+    if not known:
         return []
-    of_candidates = reduce(
-        or_,
-        (
-            Q(document_version__document_id=document_id, position__in=wanted)
-            for document_id, wanted in positions.items()
-        ),
-    )
-    passages = map(queries.passage_of, queries.live_chunks(scope, filters).filter(of_candidates).order_by())
+    passages = map(queries.passage_of, queries.live_chunks(scope, filters).filter(_at(known)).order_by())
     return [
         (passage, known[key])
         for passage in passages
         if (key := (passage.document_id, passage.version, passage.build, passage.position)) in known
     ]
+
+
+def _at(candidates: Iterable[Key]) -> Q:
+    """Return the condition that a chunk lies where one of the candidates does.
+
+    The documents are named by themselves too: that is what the database looks up by. Grouped by position there are
+    few conditions to build and to compare, documents being many and short.
+    """
+    documents: dict[int, set[int]] = {}
+    for document_id, _version, _build, position in candidates:
+        documents.setdefault(position, set()).add(document_id)
+    places = (Q(position=position, document_version__document__in=wanted) for position, wanted in documents.items())
+    return Q(document_version__document__in=set().union(*documents.values())) & reduce(or_, places)
 
 
 def weigh(
