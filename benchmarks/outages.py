@@ -1,7 +1,8 @@
 """Milvus killed, hung, unloaded and emptied while callers ask, and back each time: `make outages`.
 
-The callers ask a gunicorn with two processes over HTTP, each as fast as it is answered. A phase counts what was
-answered in it. Exit status 1 when a bound is broken. The encoder is the tests' hashing one.
+The callers ask a gunicorn with two processes over HTTP, each half a second after its last answer: all together about
+thirty times a second. A phase counts what was answered in it. Exit status 1 when a bound is broken. The encoder is the
+tests' hashing one.
 """
 
 import argparse
@@ -27,6 +28,7 @@ def main() -> int:
     options = argparse.ArgumentParser(description=__doc__)
     options.add_argument("--callers", type=int, default=16)
     options.add_argument("--documents", type=int, default=24)
+    options.add_argument("--pause", type=float, default=0.5, help="seconds between an answer and the next question")
     options.add_argument("--away", type=float, default=30, help="seconds that Milvus is killed, and that it hangs")
     chosen = options.parse_args()
     with setting.database(), tempfile.TemporaryDirectory() as folder:
@@ -38,7 +40,7 @@ def main() -> int:
             publish_documents(shop, chosen.documents)
             system.start_broker()
             system.start_web(workers=2, ZHIFU_TEST_MILVUS_URL=milvus.url)
-            with Crowd(system.url, shop, chosen.callers, chosen.documents) as crowd:
+            with Crowd(system.url, shop, chosen.callers, chosen.documents, pause=chosen.pause) as crowd:
                 phases = list(play(crowd, milvus, shop, chosen.away))
         finally:
             system.stop()

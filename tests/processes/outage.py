@@ -138,13 +138,14 @@ class Phase:
 
 
 class Crowd:
-    """Callers over HTTP, each asking its next question as soon as the last is answered."""
+    """Callers over HTTP, each asking its next question `pause` seconds after the last was answered."""
 
-    def __init__(self, url: str, shop: Shop, callers: int, documents: int) -> None:
+    def __init__(self, url: str, shop: Shop, callers: int, documents: int, *, pause: float = 0.0) -> None:
         token = customer_tokens.mint(shop.customer.public_id, shop.store.public_id)
         self._headers = {"Authorization": f"Bearer {token}"}
         self._address = f"{url}{shop.knowledge_url}/search"
         self._documents = documents
+        self._pause = pause
         self._numbers = itertools.count(1)
         self._told: list[Told] = []
         self._ending = threading.Event()
@@ -184,7 +185,7 @@ class Crowd:
     def _ask_for_ever(self) -> None:
         session = requests.Session()
         session.headers.update(self._headers)
-        while not self._ending.is_set():
+        while not self._ending.wait(self._pause):
             self._told.append(self._ask(session, next(self._numbers)))
 
     def _ask(self, session: requests.Session, number: int) -> Told:
