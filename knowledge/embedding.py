@@ -12,6 +12,7 @@ from collections.abc import Sequence
 import numpy as np
 from django.conf import settings
 from numpy.typing import NDArray
+from prometheus_client import Counter
 
 from knowledge.batcher import Batcher
 from knowledge.encoders import Kind, get_encoder
@@ -21,6 +22,8 @@ __all__ = ["Kind", "embed", "embed_query", "ping"]
 
 _batchers: dict[tuple[int, str], Batcher] = {}
 _making = threading.Lock()
+
+QUERIES = Counter("zhifu_query_vectors", "Vectors of queries, by whether the model was asked.", ["outcome"])
 
 # A vector of 384 dimensions is 1.5 KB.
 _REMEMBERED = 1000
@@ -41,14 +44,17 @@ def embed(texts: list[str], kind: Kind, *, model: str, deadline: float) -> NDArr
 
 
 def embed_query(text: str, *, model: str, deadline: float) -> NDArray[np.float32]:
-    """Return the vector of one query, remembered in this process; raises as `embed`."""
+    """Return the vector of one query, remembered in this process and not to be written to; raises as `embed`."""
     key = (model, get_encoder(model).revision, text)
     with _remembering:
         known = _remembered.get(key)
         if known is not None:
             _remembered.move_to_end(key)
+            QUERIES.labels("remembered").inc()
             return known
+    QUERIES.labels("embedded").inc()
     vector: NDArray[np.float32] = embed([text], Kind.QUERY, model=model, deadline=deadline)[0]
+    vector.flags.writeable = False
     with _remembering:
         _remembered[key] = vector
         while len(_remembered) > _REMEMBERED:

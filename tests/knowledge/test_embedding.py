@@ -191,6 +191,69 @@ def test_a_vector_that_is_zero_or_not_finite_is_never_returned(settings: Setting
         embedding.embed([text], Kind.PASSAGE, model="zero", deadline=soon())
 
 
+# --- Queries are remembered ---
+class CountedEncoder(HashingEncoder):
+    """Counts what it is asked; another revision is another vector space."""
+
+    model = "counted"
+    asked: list[str] = []  # of all instances: a process makes its own
+
+    def encode(self, texts: list[str], kind: str) -> np.ndarray:
+        CountedEncoder.asked += texts
+        if any("poison" in text for text in texts):
+            raise RuntimeError("CUDA error")
+        return super().encode(texts, kind) * (-1 if self.revision == "2" else 1)
+
+
+class NextEncoder(CountedEncoder):
+    model = "next"
+
+
+@pytest.fixture
+def counted(settings: Settings) -> list[str]:
+    """The texts that the two counting encoders were asked for."""
+    names = ("counted", "next")
+    paths = (f"{__name__}.CountedEncoder", f"{__name__}.NextEncoder")
+    settings.ENCODERS = {**settings.ENCODERS, **dict(zip(names, paths, strict=True))}
+    embedding._remembered.clear()
+    CountedEncoder.asked = []
+    return CountedEncoder.asked
+
+
+def test_a_query_is_embedded_once_for_each_model_and_text(counted: list[str]) -> None:
+    first = embedding.embed_query("怎么退货", model="counted", deadline=soon())
+    assert embedding.embed_query("怎么退货", model="counted", deadline=soon()) is first
+    assert counted == ["怎么退货"]
+    embedding.embed_query("怎么退货？", model="counted", deadline=soon())
+    embedding.embed_query("怎么退货", model="next", deadline=soon())
+    assert counted == ["怎么退货", "怎么退货？", "怎么退货"]
+
+
+def test_another_revision_of_a_model_is_asked_again(counted: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    first = embedding.embed_query("怎么退货", model="counted", deadline=soon())
+    monkeypatch.setattr(get_encoder("counted"), "revision", "2", raising=False)
+    second = embedding.embed_query("怎么退货", model="counted", deadline=soon())
+    assert len(counted) == 2
+    assert np.allclose(first, -second)
+
+
+def test_a_failure_is_not_remembered_and_a_remembered_vector_cannot_be_changed(counted: list[str]) -> None:
+    for _ in range(2):
+        with pytest.raises(Unavailable):
+            embedding.embed_query("poison", model="counted", deadline=soon())
+    assert len(counted) == 2
+    vector = embedding.embed_query("怎么退货", model="counted", deadline=soon())
+    with pytest.raises(ValueError, match="read-only"):
+        vector *= 2
+
+
+def test_only_so_many_queries_are_remembered_the_last_ones(counted: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(embedding, "_REMEMBERED", 2)
+    for text in ("一", "二", "一", "三"):
+        embedding.embed_query(text, model="counted", deadline=soon())
+    assert [text for _model, _revision, text in embedding._remembered] == ["一", "三"]
+
+
 def test_eight_threads_get_their_own_vectors() -> None:
     encoder = get_encoder("hashing")
     wrong: list[str] = []
