@@ -55,7 +55,6 @@ def shop_with_chunks(chunks: int, *, seed: int = 7) -> Shop:
             _upsert(target, rows.pop(content.collection))
     for collection, target in in_force.items():
         _upsert(target, rows[collection])
-        vectors.finish_writing(target)
     return shop
 
 
@@ -134,3 +133,5 @@ def _rows(
 def _upsert(target: IndexTarget, rows: list[vectors.VectorRow]) -> None:
     if rows:
         vectors.upsert(target, rows, deadline=time.monotonic() + settings.MILVUS_WRITE_TIMEOUT_SECONDS)
+        # milvus-lite takes the longer for a row the more unsealed ones there are.
+        vectors.finish_writing(target)
