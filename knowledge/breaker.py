@@ -1,7 +1,8 @@
 """A breaker shared by all processes: while the vector store is suspected nobody's request is the trial.
 
 The cache remembers that an address failed and which process asks it again: one thread of one process, until it
-answers. A process that cannot reach the cache remembers by itself and asks by itself.
+answers. A process that cannot reach the cache, or waited for it in vain a moment ago, remembers by itself and asks by
+itself.
 """
 
 import atexit
@@ -12,7 +13,7 @@ import threading
 import time
 from collections.abc import Callable
 from itertools import chain, repeat
-from typing import TypeVar
+from typing import Any, TypeVar
 from urllib.parse import urlsplit
 from uuid import uuid4
 
@@ -32,6 +33,11 @@ _SUSPECT_SECONDS = 30
 _PROBING_SECONDS = 12
 # How long the end of a process waits for a probe that is on its way.
 _ENDING_SECONDS = 3.0
+# So long one look at the cache is good for: a search asks several times.
+_CLEAR_SECONDS = 0.25
+# A cache that takes so long is silent, and left alone for a while: each request would wait for it.
+_SILENT_SECONDS = 0.5
+_LEFT_ALONE_SECONDS = 5.0
 
 _SUSPECTED = Gauge("zhifu_milvus_suspected", "1 while searches are kept away from Milvus.", ["address"])
 _SUSPICIONS = Counter("zhifu_milvus_suspicions", "How often a failed call made Milvus suspect.", ["address"])
@@ -60,7 +66,8 @@ def guarded(address: str, ask: Callable[[], Answer], *, probe: Callable[[], obje
     Any Unavailable that it raises, other than Overloaded, makes `address` suspect until `probe` returns without one
     in a thread of its own. Raises Suspected at once while it is.
     """
-    refuse_if_suspected(address, probe=probe)
+    if _is_watched_here(address) or time.monotonic() >= _clear_until.get(address, 0.0):
+        refuse_if_suspected(address, probe=probe)
     try:
         return ask()
     except Overloaded:
@@ -73,9 +80,10 @@ def guarded(address: str, ask: Callable[[], Answer], *, probe: Callable[[], obje
 def refuse_if_suspected(address: str, *, probe: Callable[[], object] | None = None) -> None:
     """Raise Suspected while `address` is suspected, and see to it, given a `probe`, that some process asks it again."""
     if not _is_watched_here(address):
-        known = cache.get_many([_suspect_key(address), _probing_key(address)])
+        known = _shared.call(cache.get_many, [_suspect_key(address), _probing_key(address)]) or {}
         _SUSPECTED.labels(label(address)).set_function(lambda: float(is_suspected(address)))
         if _suspect_key(address) not in known:
+            _clear_until[address] = time.monotonic() + _CLEAR_SECONDS
             return
         if _probing_key(address) not in known:
             if probe is None:
@@ -87,7 +95,7 @@ def refuse_if_suspected(address: str, *, probe: Callable[[], object] | None = No
 
 def is_suspected(address: str) -> bool:
     """Return whether `address` is suspected right now, by all processes or by this one alone."""
-    return _is_watched_here(address) or cache.get(_suspect_key(address)) is not None
+    return _is_watched_here(address) or _shared.call(cache.get, _suspect_key(address)) is not None
 
 
 def stop() -> None:
@@ -105,6 +113,42 @@ def stop() -> None:
 def label(address: str) -> str:
     """Return `address` as metrics and logs may show it: without the credentials that a URL may carry."""
     return urlsplit(address).netloc.rpartition("@")[2] or address
+
+
+# --- What all processes know ---
+class _Shared:
+    """Asks the cache, unless it was silent a moment ago: then one thread at a time finds out whether it still is."""
+
+    def __init__(self) -> None:
+        self._left_alone_until = 0.0
+        self._trying = threading.Lock()
+
+    def call(self, method: Callable[..., Any], *args: object) -> Any:
+        """Return what a method of the cache returns, and None, as from one that is down, while it is left alone."""
+        if not self._left_alone_until:
+            return self._timed(method, *args)
+        if time.monotonic() < self._left_alone_until or not self._trying.acquire(blocking=False):
+            return None
+        try:
+            return self._timed(method, *args)
+        finally:
+            self._trying.release()
+
+    def _timed(self, method: Callable[..., Any], *args: object) -> Any:
+        began = time.monotonic()
+        try:
+            return method(*args)
+        finally:
+            ended = time.monotonic()
+            is_silent = ended - began >= _SILENT_SECONDS
+            self._left_alone_until = ended + _LEFT_ALONE_SECONDS if is_silent else 0.0
+            if is_silent:
+                logger.warning("the cache is silent", extra={"seconds": round(ended - began, 1)})
+
+
+_shared = _Shared()
+# Address -> until when a look at the cache that found no suspicion is good.
+_clear_until: dict[str, float] = {}
 
 
 # --- Who is suspected, and who asks ---
@@ -130,6 +174,7 @@ class _Watcher(threading.Thread):
                     return
                 if self._is_answered():
                     break
+            # Also from a cache that is left alone: nobody waits for this, and other processes wait for the news.
             cache.delete_many([_suspect_key(self._address), _probing_key(self._address)])
             seconds = round(time.monotonic() - since, 1)
             logger.warning("milvus answers again", extra={"address": label(self._address), "seconds": seconds})
@@ -142,10 +187,10 @@ class _Watcher(threading.Thread):
 
     def _renew(self) -> bool:
         """Keep the suspicion up, unless another process has taken over while this one was standing still."""
-        if cache.get(_probing_key(self._address), self._mark) != self._mark:
+        if (_shared.call(cache.get, _probing_key(self._address)) or self._mark) != self._mark:
             return False
-        cache.set(_suspect_key(self._address), 1, _SUSPECT_SECONDS)
-        cache.set(_probing_key(self._address), self._mark, _PROBING_SECONDS)
+        _shared.call(cache.set, _suspect_key(self._address), 1, _SUSPECT_SECONDS)
+        _shared.call(cache.set, _probing_key(self._address), self._mark, _PROBING_SECONDS)
         return True
 
     def _is_answered(self) -> bool:
@@ -167,8 +212,10 @@ atexit.register(stop)
 
 
 def _suspect(address: str, probe: Callable[[], object]) -> None:
-    # False: it was suspected already. None: the cache is down.
-    if cache.add(_suspect_key(address), 1, _SUSPECT_SECONDS) is not False and not _is_watched_here(address):
+    _clear_until.pop(address, None)
+    # False: it was suspected already. None: the cache is down, or left alone.
+    added = _shared.call(cache.add, _suspect_key(address), 1, _SUSPECT_SECONDS)
+    if added is not False and not _is_watched_here(address):
         _SUSPICIONS.labels(label(address)).inc()
         logger.warning("milvus is suspected", extra={"address": label(address)})
     _watch(address, probe)
@@ -180,7 +227,7 @@ def _watch(address: str, probe: Callable[[], object]) -> None:
         if _is_watched_here(address):
             return
         mark = uuid4().hex
-        if cache.add(_probing_key(address), mark, _PROBING_SECONDS) is False:
+        if _shared.call(cache.add, _probing_key(address), mark, _PROBING_SECONDS) is False:
             return
         watcher = _Watcher(address, probe, mark)
         _watchers[os.getpid(), address] = watcher

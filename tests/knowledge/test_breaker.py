@@ -1,5 +1,6 @@
 """The shared breaker: nobody's request is the trial, and one thread of all processes finds out when it is over."""
 
+import socket
 import threading
 import time
 from collections.abc import Iterator
@@ -7,10 +8,11 @@ from uuid import uuid4
 
 import pytest
 from django.core.cache import cache
+from django.core.cache.backends.locmem import LocMemCache
 from prometheus_client import REGISTRY
 from pytest_django.fixtures import Settings
 
-from knowledge import breaker
+from knowledge import breaker, calls
 from knowledge.breaker import Overloaded, Suspected
 from tests import servers
 from zhifu.errors import DimensionMismatch, Failure, Unavailable
@@ -59,6 +61,8 @@ class Milvus:
 @pytest.fixture
 def milvus(monkeypatch: pytest.MonkeyPatch) -> Iterator[Milvus]:
     monkeypatch.setattr(breaker, "_PAUSES", (0.05, 0.1))
+    # What a test before found out about its cache says nothing here.
+    monkeypatch.setattr(breaker, "_shared", breaker._Shared())
     milvus = Milvus()
     yield milvus
     milvus.gate.set()
@@ -69,6 +73,25 @@ def milvus(monkeypatch: pytest.MonkeyPatch) -> Iterator[Milvus]:
 def unreachable_cache(settings: Settings) -> None:
     broken = {**settings.CACHES["default"], "LOCATION": f"redis://127.0.0.1:{servers.free_port()}"}
     settings.CACHES = {**settings.CACHES, "default": broken}
+
+
+@pytest.fixture
+def silent_cache(settings: Settings) -> Iterator[None]:
+    """A Redis that accepts every connection and never says a word."""
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        location = f"redis://127.0.0.1:{silent.getsockname()[1]}"
+        settings.CACHES = {**settings.CACHES, "default": {**settings.CACHES["default"], "LOCATION": location}}
+        yield
+
+
+class CountingCache(LocMemCache):
+    """Counts how often it is looked into."""
+
+    looks = 0
+
+    def get_many(self, keys: list[str], version: int | None = None) -> dict[str, object]:
+        CountingCache.looks += 1
+        return super().get_many(keys, version)
 
 
 def wait_until(condition, seconds: float = 5) -> None:
@@ -216,6 +239,87 @@ def test_a_cache_that_loses_its_connection_meanwhile_holds_nothing_up(milvus: Mi
     milvus.failure = None
     wait_until(lambda: not milvus.is_suspected())
     assert milvus.ask() == "answer"
+
+
+def test_a_silent_cache_holds_up_one_request_and_not_the_next(silent_cache: None, milvus: Milvus) -> None:
+    began = time.monotonic()
+    assert milvus.ask() == "answer"
+    assert 0.9 < time.monotonic() - began < 3
+    began = time.monotonic()
+    for _ in range(20):
+        breaker.refuse_if_suspected(milvus.address)
+        assert milvus.ask() == "answer"
+    milvus.fail()
+    for _ in range(20):
+        with pytest.raises(Suspected):
+            milvus.ask()
+    assert time.monotonic() - began < 0.5
+    milvus.failure = None
+    wait_until(lambda: not milvus.is_suspected())
+    assert milvus.ask() == "answer"
+
+
+def test_of_many_requests_one_finds_out_whether_the_cache_is_still_silent(
+    silent_cache: None, milvus: Milvus, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(breaker, "_LEFT_ALONE_SECONDS", 0.1)
+    milvus.ask()
+    time.sleep(0.1)
+    took = []
+
+    def ask() -> None:
+        began = time.monotonic()
+        breaker.refuse_if_suspected(milvus.address)
+        took.append(time.monotonic() - began)
+
+    threads = [threading.Thread(target=ask) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(10)
+    assert [seconds > 0.5 for seconds in sorted(took)] == [False] * 7 + [True]
+
+
+def test_a_cache_that_speaks_again_is_asked_again(
+    silent_cache: None, milvus: Milvus, settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(breaker, "_LEFT_ALONE_SECONDS", 0.1)
+    milvus.ask()
+    settings.CACHES = {
+        **settings.CACHES,
+        "default": {"BACKEND": "django.core.cache.backends.locmem.LocMemCache", "LOCATION": milvus.address},
+    }
+    cache.set(breaker._suspect_key(milvus.address), 1, 30)
+    cache.set(breaker._probing_key(milvus.address), "another process", 30)
+    wait_until(lambda: milvus.is_suspected())
+    with pytest.raises(Suspected):
+        breaker.refuse_if_suspected(milvus.address)
+
+
+def test_a_search_looks_into_the_cache_once_however_often_it_asks(settings: Settings, milvus: Milvus) -> None:
+    settings.MILVUS_URL = milvus.address
+    settings.CACHES = {
+        **settings.CACHES,
+        "default": {"BACKEND": f"{__name__}.CountingCache", "LOCATION": milvus.address},
+    }
+    CountingCache.looks = 0
+    calls.refuse_if_suspected()
+    for _ in range(3):
+        assert calls.all_at_once([lambda: "answer"], timeout=1, seconds_left=1) == ["answer"]
+    assert CountingCache.looks == 1
+    calls.refuse_if_suspected()
+    assert CountingCache.looks == 2
+
+
+def test_a_look_that_found_nothing_is_not_good_for_long(milvus: Milvus) -> None:
+    milvus.ask()
+    cache.set(breaker._suspect_key(milvus.address), 1, 30)
+    cache.set(breaker._probing_key(milvus.address), "another process", 30)
+    with pytest.raises(Suspected):
+        breaker.refuse_if_suspected(milvus.address)
+    time.sleep(breaker._CLEAR_SECONDS)
+    with pytest.raises(Suspected):
+        milvus.ask()
 
 
 @pytest.mark.parametrize(
