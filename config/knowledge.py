@@ -29,7 +29,7 @@ _ROUTES = {
 
 class KnowledgeSettings(BaseModel):
     """`similarity_threshold` is for cosines, None: the encoder's own; `rerank_threshold` for a reranker's scores, None:
-    the reranker's own. `milvus_timeout_seconds` is for one call. `dense_weight`: what meaning counts against words in
+    the reranker's own. `milvus_timeout_seconds` is for all that one look asks of Milvus. `dense_weight`: what meaning counts against words in
     `convex`. `rerank` names a reranker; without one the fused order stands."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")

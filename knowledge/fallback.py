@@ -52,8 +52,9 @@ def keywords(query: str) -> list[str]:
         # A number or a Latin word stays whole: cut in pieces it would be found everywhere.
         pieces = [word] if word.isascii() else _cut(word)
         found |= dict.fromkeys(piece[:MAX_KEYWORD] for piece in pieces if piece.strip() and piece not in _STOP_WORDS)
-    # Longer words say more; among equals the order of the query.
-    return sorted(found, key=len, reverse=True)[:MAX_KEYWORDS]
+    # Numbers first, then longer words, which say more; among equals the order of the query.
+    numbers = _numbers(query)
+    return sorted(found, key=lambda word: (word in numbers, len(word)), reverse=True)[:MAX_KEYWORDS]
 
 
 def read_dictionary() -> None:
@@ -72,7 +73,7 @@ def search(
     wanted = keywords(query)
     if not wanted:
         return [], False
-    rows = list(_matching(scope, wanted, list(top_k), filters)[: limit * _ROWS_PER_RESULT])
+    rows = list(_matching(scope, wanted, _numbers(query), list(top_k), filters)[: limit * _ROWS_PER_RESULT])
     seen: set[str] = set()
     taken: Counter[str] = Counter()
     passages: list[Passage] = []
@@ -88,11 +89,10 @@ def search(
 
 
 def _matching(
-    scope: Scope, wanted: list[str], collections: list[str], filters: Filters
+    scope: Scope, wanted: list[str], numbers: frozenset[str], collections: list[str], filters: Filters
 ) -> QuerySet[KnowledgeChunk, dict[str, Any]]:
-    codes = words.codes(" ".join(wanted))
     held = [
-        Case(When(_holds(word), then=Value(len(wanted) if word in codes else 1)), default=Value(0)) for word in wanted
+        Case(When(_holds(word), then=Value(len(wanted) if word in numbers else 1)), default=Value(0)) for word in wanted
     ]
     hits: Any = functools.reduce(operator.add, held)
     return (
@@ -103,6 +103,11 @@ def _matching(
         .filter(hits__gt=0)
         .order_by("-hits", "-document_version__live_from", "id")
     )
+
+
+def _numbers(query: str) -> frozenset[str]:
+    """Return the order and article numbers of a query as they are among its keywords."""
+    return frozenset(code.lstrip("#") for code in words.codes(query))
 
 
 def _holds(word: str) -> Q:

@@ -14,7 +14,19 @@ from django.conf import settings
 from prometheus_client import Counter
 
 from config.knowledge import KnowledgeSettings, knowledge_settings
-from knowledge import calls, embedding, fallback, queries, ranking, reranking, routing, targets, vectors, verifying
+from knowledge import (
+    calls,
+    embedding,
+    fallback,
+    queries,
+    ranking,
+    reranking,
+    routing,
+    targets,
+    vectors,
+    verifying,
+    words,
+)
 from knowledge.encoders import Encoder, get_encoder
 from knowledge.filters import NO_FILTERS, Filters
 from knowledge.models import IndexTarget
@@ -30,11 +42,12 @@ logger = logging.getLogger(__name__)
 MAX_QUERY = 2000
 MAX_LIMIT = 20
 # How many each leg proposes per collection; and once more, deeper, when verification removed too many.
-_DEPTH = 30
+DEPTH = 30
 _DEEPER = 300
-# How many candidates are looked up in MySQL in one query, and how many a reranker reads at once.
+# How many candidates are looked up in MySQL in one query.
 _LOOKED_UP_AT_ONCE = 64
-_RERANKED_AT_ONCE = 30
+# How many passages a reranker reads, once for a search.
+RERANKED = 30
 
 DEGRADED = Counter("zhifu_search_degraded", "Searches answered by keywords in the database.", ["reason"])
 
@@ -70,24 +83,32 @@ class _Index:
 
 @dataclass(frozen=True)
 class _Proposed:
-    """What both legs proposed; `is_full`: a leg gave as many as it was asked for, so deeper there may be more."""
+    """What both legs proposed. `is_full`: by meaning a collection gave as many as it was asked for, so it has more;
+    `nearest_left`: none of them has a higher cosine."""
 
     candidates: list[Candidate]
     is_full: bool
+    nearest_left: float
 
 
 @dataclass
 class _Findings:
-    """What came of the candidates so far: `seen` were looked up, `live` of them answer this caller."""
+    """What came of the candidates so far: `seen` were looked up; `stages` holds those of them that answer this caller,
+    in the order they are shown in."""
 
-    shortlist: Shortlist
     seen: set[Key] = field(default_factory=set)
-    live: int = 0
+    stages: list[list[Weighed]] = field(default_factory=list)
     rerank: Rerank = Rerank.OFF
 
     @property
-    def all_are_live(self) -> bool:
-        return self.live == len(self.seen)
+    def live(self) -> int:
+        return sum(map(len, self.stages))
+
+    def selection(self, request: "_Request") -> Selection:
+        shortlist = Shortlist(request.top_k, request.limit)
+        for stage in self.stages:
+            shortlist.add(stage)
+        return shortlist.selection()
 
 
 def search(
@@ -160,21 +181,24 @@ def _meanings(request: _Request, chosen: Sequence[IndexTarget]) -> dict[str, vec
 def _from_index(request: _Request, index: _Index) -> SearchResult:
     """Return what the indexes find. Raises Unavailable when they fail, lack what is live, or hold so much that is no
     longer live that nothing else comes up."""
-    findings = _Findings(Shortlist(request.top_k, request.limit))
-    for depth in (_DEPTH, _DEEPER):
-        proposed = _propose(request, index, depth)
-        faults.point("search.before_verify")
-        # The person, the store, the permission: as they are now, after slow work.
-        scope = credentials.reread(request.scope)
-        scope.require("knowledge:query")
-        selection = _look_up(scope, request, index, findings, proposed.candidates)
-        if findings.all_are_live or not proposed.is_full or len(selection.passages) == request.limit:
-            break
-    else:
-        if not findings.live:
+    findings = _Findings()
+    proposed = _propose(request, index, DEPTH)
+    _look_up(request, index, findings, proposed.candidates)
+    took_long = _may_be_more(request, index, findings, proposed)
+    if took_long:
+        proposed = _propose(request, index, _DEEPER)
+        _look_up(request, index, findings, proposed.candidates)
+        if proposed.is_full and not findings.live:
             raise Unavailable(
                 "向量库内容过时 / The vector store holds what is no longer live.", code="MILVUS_UNAVAILABLE"
             )
+    if request.config.rerank and findings.stages:
+        took_long = True
+        if not _rerank(request, findings):
+            _look_up(request, index, findings, proposed.candidates)
+    if took_long:
+        _keep_live(request, findings)
+    selection = findings.selection(request)
     return SearchResult(
         query=request.query,
         passages=selection.passages,
@@ -183,6 +207,17 @@ def _from_index(request: _Request, index: _Index) -> SearchResult:
         truncated=selection.left_out,
         rerank=findings.rerank,
     )
+
+
+def _may_be_more(request: _Request, index: _Index, findings: _Findings, proposed: _Proposed) -> bool:
+    """Say whether a deeper look may bring what belongs into the answer: what was removed took its place, and what is
+    left may be near enough, or hold a number of the question."""
+    if findings.live == len(findings.seen) or not proposed.is_full or _is_enough(request, findings):
+        return False
+    configured = request.config.similarity_threshold
+    least = min(min(one.threshold, one.threshold_chinese) for one in index.encoders.values())
+    near_enough = proposed.nearest_left >= (least if configured is None else configured)
+    return near_enough or bool(request.config.rerank) or bool(words.codes(request.query))
 
 
 def _propose(request: _Request, index: _Index, depth: int) -> _Proposed:
@@ -207,89 +242,113 @@ def _propose(request: _Request, index: _Index, depth: int) -> _Proposed:
     found = calls.all_at_once(asks, timeout=timeout, seconds_left=request.seconds_left())
     dense, keyword = found[0::2], found[1::2]
     # A leg that is not full has given everything its collection holds for this caller.
-    _refuse_hollow(
-        request,
-        {target.collection: hits for target, hits in zip(index.targets, dense, strict=True) if len(hits) < depth},
-    )
+    short = {target: hits for target, hits in zip(index.targets, dense, strict=True) if len(hits) < depth}
+    _refuse_hollow(request, where, short)
     legs = [Legs(target.model, *both) for target, *both in zip(index.targets, dense, keyword, strict=True)]
     return _Proposed(
         candidates=ranking.fuse(legs, Fusion(request.config.fusion, request.config.dense_weight)),
-        is_full=any(len(leg) >= depth for leg in found),
+        is_full=any(len(leg) >= depth for leg in dense),
+        nearest_left=max((min(hit.cosine for hit in leg) for leg in dense if len(leg) >= depth), default=-1.0),
     )
 
 
-def _refuse_hollow(request: _Request, held: Mapping[str, Sequence[Hit]]) -> None:
+def _refuse_hollow(request: _Request, where: vectors.Where, short: Mapping[IndexTarget, Sequence[Hit]]) -> None:
     """Raise Unavailable when a collection holds nothing of what is live, fewer rows than were live before this search
-    began, or none of a document that was; `held` has what the collections gave that gave all they have."""
-    if not held:
+    began, or none of a document that was; `short` has what the collections gave that seem to have given all."""
+    if not _hollow(request, {target.collection: [hit.build for hit in hits] for target, hits in short.items()}):
         return
-    scope, seconds = request.scope, settings.SEARCH_DEADLINE_SECONDS
-    # What was published since, or is there beside what was asked for, must not make up for what is missing.
-    given = {hit.build for hits in held.values() for hit in hits}
-    live = queries.count_live_chunks(scope, held, seconds, request.filters, given)
-    hollow = [
-        name
-        for name, (now, before, beside) in live.items()
-        if beside or len(held[name]) < (before if held[name] else now)
-    ]
+    # A server walks a graph, and may give fewer than it has: before anything is said of it, what it holds is read.
+    timeout = request.config.milvus_timeout_seconds
+    reads = [partial(vectors.held_builds, target, where, timeout=timeout) for target in short]
+    held = calls.all_at_once(reads, timeout=timeout, seconds_left=request.seconds_left())
+    hollow = _hollow(request, {target.collection: builds for target, builds in zip(short, held, strict=True)})
     if hollow:
-        logger.error("the index lacks what is live", extra={"store": scope.store_id, "collections": hollow})
+        logger.error("the index lacks what is live", extra={"store": request.scope.store_id, "collections": hollow})
         raise Unavailable("向量库缺少已发布的内容 / The vector store lacks what is live.", code="MILVUS_UNAVAILABLE")
 
 
+def _hollow(request: _Request, builds: Mapping[str, Sequence[str]]) -> list[str]:
+    """Return the collections that lack what is live, given the build of each row that they hold."""
+    if not builds:
+        return []
+    # What was published since, or is there beside what was asked for, must not make up for what is missing.
+    given = {build for of_collection in builds.values() for build in of_collection}
+    live = queries.count_live_chunks(request.scope, builds, settings.SEARCH_DEADLINE_SECONDS, request.filters, given)
+    return [
+        name
+        for name, (now, before, beside) in live.items()
+        if beside or len(builds[name]) < (before if builds[name] else now)
+    ]
+
+
 # --- What MySQL says of it ---
-def _look_up(
-    scope: Scope, request: _Request, index: _Index, findings: _Findings, candidates: Sequence[Candidate]
-) -> Selection:
-    """Look candidates up that were not yet, from the best on, until the answer is full and it is known that more would
-    qualify: one query unless many are removed."""
+def _look_up(request: _Request, index: _Index, findings: _Findings, candidates: Sequence[Candidate]) -> None:
+    """Look candidates up that were not yet, from the best on, until there are enough: one query unless many are
+    removed."""
+    faults.point("search.before_verify")
+    # The person, the store, the permission: as they are now, after slow work.
+    scope = credentials.reread(request.scope)
+    scope.require("knowledge:query")
     fresh = [candidate for candidate in candidates if candidate.key not in findings.seen]
-    size = _RERANKED_AT_ONCE if request.config.rerank else _LOOKED_UP_AT_ONCE
-    selection = findings.shortlist.selection()
-    for start in range(0, len(fresh), size):
+    # A number of the question lifts who holds it, wherever it stands: then all are looked up together.
+    size = len(fresh) if words.codes(request.query) else _LOOKED_UP_AT_ONCE
+    for start in range(0, len(fresh), size or 1):
+        if findings.stages and _is_enough(request, findings, is_known_to_be_cut=True):
+            return
         stage = fresh[start : start + size]
         verified = verifying.verify(scope, request.filters, stage)
         findings.seen |= {candidate.key for candidate in stage}
-        findings.live += len(verified)
-        weighed = verifying.weigh(request.query, verified, index.encoders, request.config.similarity_threshold)
-        findings.shortlist.add(_reranked(request, findings, weighed))
-        selection = findings.shortlist.selection()
-        if selection.left_out and len(selection.passages) == request.limit:
-            break
-    return selection
+        findings.stages.append(
+            verifying.weigh(request.query, verified, index.encoders, request.config.similarity_threshold)
+        )
 
 
-def _reranked(request: _Request, findings: _Findings, weighed: list[Weighed]) -> list[Weighed]:
-    """Return the passages as the configured reranker judges them, or as they are when it cannot be asked; after it took
-    its time only those that are still live."""
-    if not request.config.rerank or not weighed:
-        return weighed
+def _is_enough(request: _Request, findings: _Findings, *, is_known_to_be_cut: bool = False) -> bool:
+    """Say whether what was found fills the answer, and, if asked, whether it is known that more would qualify. A
+    reranker wants a number of passages, whatever they score."""
+    if request.config.rerank and findings.rerank == Rerank.OFF:
+        return findings.live >= RERANKED
+    selection = findings.selection(request)
+    return selection.is_full and (selection.left_out or not is_known_to_be_cut)
+
+
+def _rerank(request: _Request, findings: _Findings) -> bool:
+    """Let the configured reranker order the best passages, and show only those. False when it cannot be asked: then
+    everything stays as it is."""
+    head = [item for stage in findings.stages for item in sorted(stage, key=lambda item: -item.weight)][:RERANKED]
     try:
-        weighed = reranking.rerank(
+        judged = reranking.rerank(
             request.config.rerank,
             request.query,
-            weighed,
+            head,
             threshold=request.config.rerank_threshold,
             deadline=min(request.deadline, time.monotonic() + settings.RERANK_DEADLINE_SECONDS),
         )
-        findings.rerank = Rerank.APPLIED if findings.rerank == Rerank.OFF else findings.rerank
     except Unavailable:
         findings.rerank = Rerank.FAILED
-    faults.point("search.after_rerank")
+        return False
+    finally:
+        faults.point("search.after_rerank")
+    findings.stages, findings.rerank = [judged], Rerank.APPLIED
+    return True
+
+
+def _keep_live(request: _Request, findings: _Findings) -> None:
+    """Drop what went out of force since it was looked up. Raises as a search does when the caller lost access."""
     credentials.reread(request.scope).require("knowledge:query")
-    live = queries.live_among(item.passage.version_key for item in weighed)
-    return [item for item in weighed if item.passage.version_key in live]
+    live = queries.live_among(item.passage.version_key for stage in findings.stages for item in stage)
+    findings.stages = [[item for item in stage if item.passage.version_key in live] for stage in findings.stages]
 
 
 # --- Without the indexes ---
 def _degraded(request: _Request, reason: DegradationReason, failure: Unavailable) -> SearchResult:
     """Answer by keywords, and say so. Raises Unavailable SEARCH_UNAVAILABLE when that is switched off."""
-    DEGRADED.labels(reason).inc()
     logger.warning("search degraded", extra={"reason": reason, "code": failure.code, "store": request.scope.store_id})
     if not request.config.fallback_enabled:
         raise Unavailable(
             "检索暂不可用，请稍后再试 / Search is not available right now; try again.", code="SEARCH_UNAVAILABLE"
         ) from failure
+    DEGRADED.labels(reason).inc()
     scope = credentials.reread(request.scope)
     scope.require("knowledge:query")
     passages, more = fallback.search(

@@ -8,14 +8,16 @@ import hashlib
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 
+from config import wording
 from knowledge import words
 from knowledge.results import Passage
 
 # Scores that differ by no more say the same of two passages.
 _CLOSE = 0.02
-# Whatever stands behind the same counts of these may say the same; the costly comparison is for those alone.
-_TELLING = "不一是有在用后可e0"
+# Of the words of the shorter one: what two editions of one text share at least.
+_SHARED = 0.4
 
 
 @dataclass(frozen=True)
@@ -37,12 +39,19 @@ class Weighed:
         """A passage that holds an order or article number of the query is never cut by its score."""
         return self.score >= self.least or bool(self.codes)
 
+    @cached_property
+    def essence(self) -> str:
+        """What it says: passages of equal essence are repeats."""
+        return words.essence(self.passage.text)
+
 
 @dataclass(frozen=True)
 class Selection:
-    """`passages`, best first; `left_out` says that more would have qualified."""
+    """`passages`, best first. `is_full`: no other could be shown, the limit or each collection's top_k is reached;
+    `left_out`: more would have qualified."""
 
     passages: tuple[Passage, ...]
+    is_full: bool
     left_out: bool
 
 
@@ -53,21 +62,16 @@ class Shortlist:
     top_k: Mapping[str, int]
     limit: int
     _ordered: list[Weighed] = field(default_factory=list)
-    # Passages that say the same, in groups, under what is cheap to compare.
-    _alike: defaultdict[tuple[int, ...], list[list[Weighed]]] = field(default_factory=lambda: defaultdict(list))
+    _said: set[str] = field(default_factory=set)
 
     def add(self, stage: Sequence[Weighed]) -> None:
         """Put a stage in order, behind what is there, without what says only what is there already."""
-        groups: list[list[Weighed]] = []
+        repeats: dict[str, list[Weighed]] = {}
         for item in _newest_first(_best_first(stage)):
-            alike = self._alike[_likeness(item)]
-            group = next((group for group in alike if _says_the_same(item, group[0])), None)
-            if group is None:
-                groups.append([item])
-                alike.append(groups[-1])
-            elif any(group is of_this_stage for of_this_stage in groups):
-                group.append(item)
-        self._ordered += [_most_telling(group) for group in groups]
+            if item.essence not in self._said:
+                repeats.setdefault(item.essence, []).append(item)
+        self._said |= repeats.keys()
+        self._ordered += map(_most_telling, repeats.values())
 
     def selection(self) -> Selection:
         """Return the best passages that qualify so far."""
@@ -78,7 +82,11 @@ class Shortlist:
             if taken[passage.collection] < self.top_k[passage.collection] and len(passages) < self.limit:
                 taken[passage.collection] += 1
                 passages.append(passage)
-        return Selection(tuple(passages), left_out=len(qualified) > len(passages))
+        return Selection(
+            tuple(passages),
+            is_full=len(passages) >= min(self.limit, sum(self.top_k.values())),
+            left_out=len(qualified) > len(passages),
+        )
 
 
 # --- Order ---
@@ -94,21 +102,29 @@ def _best_first(stage: Sequence[Weighed]) -> list[Weighed]:
 
 
 def _newest_first(ordered: list[Weighed]) -> list[Weighed]:
-    """Where documents of the same title have close scores, put the newer one's best passage before the older one's."""
+    """Where the best passages of documents of one title have close scores and are editions of one text, put the newer
+    before the older. Under a title like FAQ close scores alone say nothing: the other question may be newer."""
     best: dict[str, dict[int, Weighed]] = defaultdict(dict)
     for item in ordered:
         best[words.folded(item.passage.title)].setdefault(item.passage.document_id, item)
     for of_title in best.values():
         first, *others = of_title.values()
-        close = [item for item in others if abs(item.score - first.score) <= _CLOSE and item.codes == first.codes]
-        if not close:
+        editions = [item for item in others if _are_editions(item, first)]
+        if not editions:
             continue
-        newest = sorted([first, *close], key=lambda item: item.passage.updated_at, reverse=True)
+        newest = sorted([first, *editions], key=lambda item: item.passage.updated_at, reverse=True)
         moved = {id(item) for item in newest}
         place = next(place for place, item in enumerate(ordered) if item is first)
         rest = [item for item in ordered if id(item) not in moved]
         ordered = [*rest[:place], *newest, *rest[place:]]
     return ordered
+
+
+def _are_editions(one: Weighed, other: Weighed) -> bool:
+    if abs(one.score - other.score) > _CLOSE or one.codes != other.codes:
+        return False
+    ours, theirs = wording.features(one.passage.text), wording.features(other.passage.text)
+    return len(ours & theirs) >= _SHARED * min(len(ours), len(theirs))
 
 
 def _text_hash(passage: Passage) -> str:
@@ -119,17 +135,16 @@ def _id(passage: Passage) -> tuple[int, int]:
     return passage.document_id, passage.position
 
 
-# --- What says the same ---
-def _most_telling(group: Sequence[Weighed]) -> Weighed:
-    """Return the newest of those with about the best score."""
-    best = max(item.score for item in group)
-    return max((item for item in group if best - item.score <= _CLOSE), key=lambda item: item.passage.updated_at)
-
-
-def _likeness(item: Weighed) -> tuple[int, ...]:
-    text = item.passage.text.casefold()
-    return tuple(text.count(sign) for sign in _TELLING)
-
-
-def _says_the_same(one: Weighed, other: Weighed) -> bool:
-    return words.essence(one.passage.text) == words.essence(other.passage.text)
+def _most_telling(repeats: Sequence[Weighed]) -> Weighed:
+    """Return the one that is shown for all: of those that hold as much of the question's numbers as the first, the
+    best; or a newer one of its collection that scores about as well and qualifies if it does."""
+    alike = [item for item in repeats if item.codes == repeats[0].codes]
+    best = max(alike, key=lambda item: item.score)
+    instead = [
+        item
+        for item in alike
+        if item.passage.collection == best.passage.collection
+        and best.score - item.score <= _CLOSE
+        and item.is_worth_showing == best.is_worth_showing
+    ]
+    return max(instead, key=lambda item: item.passage.updated_at)

@@ -8,6 +8,8 @@ import unicodedata
 _WORD = re.compile(r"[0-9A-Za-z]+|[^\W_]")
 # Where a sentence ends, with the marks and blanks that belong to it; where a part of one does.
 _SENTENCE_END = re.compile(r"(?:[。！？!?；;…]+|\.(?=\s))[”’」』）)\"]*\s*|\n\s*")
+# Of a question as long as a page; the rest would say the same.
+_MOST_TERMS = 64
 _CLAUSE_END = re.compile(r"[，,、：:]\s*")
 
 
@@ -30,7 +32,8 @@ def _start(text: str, place: int, room: int) -> int:
     for ends in (_SENTENCE_END, _CLAUSE_END):
         borders = [0, *(match.end() for match in ends.finditer(text))]
         start = max(border for border in borders if border <= place)
-        if place - start <= room // 2:
+        end = min((border for border in borders if border > place), default=len(text))
+        if end - start <= room or place - start <= room // 2:
             return min((border for border in borders if len(text) - room <= border <= start), default=start)
     return max(0, place - room // 6)
 
@@ -49,7 +52,7 @@ def _terms(query: str) -> list[str]:
     """Return the query's Latin words and numbers, and its other characters in pairs."""
     signs: list[str] = _WORD.findall(_folded(query))
     pairs = [first + second for first, second in itertools.pairwise(signs) if len(first) == len(second) == 1]
-    return list(dict.fromkeys([sign for sign in signs if len(sign) > 1] + pairs))
+    return list(dict.fromkeys([sign for sign in signs if len(sign) > 1] + pairs))[:_MOST_TERMS]
 
 
 def _densest(text: str, terms: list[str], room: int) -> int:

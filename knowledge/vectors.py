@@ -33,6 +33,8 @@ from zhifu.errors import DimensionMismatch, Unavailable
 _TEXT_BYTES = 8192
 _WORD_BYTES = 80
 _MAX_TAGS = 20
+# A server's own bound for one answer.
+_MOST_READ = 16_384
 _KEYWORDS_BROKEN = "KEYWORD_SEARCH_BROKEN"
 # A sentence without blanks, as Chinese is written, and what must find it.
 _PROOF, _PROOF_WORDS = "从知识库检索内容并作selftest之用", ("检索", "selftest")
@@ -122,7 +124,7 @@ def ensure_collection(target: IndexTarget) -> None:
     if not _exists(target, deadline):
         try:
             milvus.call(lambda client, seconds: _create(client, target, seconds), deadline)
-            _prove_keyword_search(target)
+            _prove_keyword_search(target, deadline)
         except Unavailable as failure:
             # Somebody else may have made it meanwhile.
             if failure.code == _KEYWORDS_BROKEN or not _exists(target, deadline):
@@ -130,16 +132,15 @@ def ensure_collection(target: IndexTarget) -> None:
     _check_physical(target, deadline)
 
 
-def _prove_keyword_search(target: IndexTarget) -> None:
+def _prove_keyword_search(target: IndexTarget, deadline: milvus.Deadline) -> None:
     """See that Chinese and Latin words of a row are found, or drop the new collection: a server whose analyzer does not
     know Chinese answers such questions with nothing and no error, and nobody would notice."""
-    seconds = settings.MILVUS_WRITE_TIMEOUT_SECONDS
     build = f"0-{uuid4().hex}"
     vector = np.ones(target.dimension, dtype=np.float32)
-    upsert(target, [_proof_row(target, build, vector)], deadline=time.monotonic() + seconds)
+    upsert(target, [_proof_row(target, build, vector)], deadline=time.monotonic() + deadline.seconds_left)
     where = Where(tenant_id=0, store_id=0, customers_only=True)
     for word in _PROOF_WORDS:
-        if not keyword_search(target, word, vector, where, limit=1, timeout=seconds):
+        if not keyword_search(target, word, vector, where, limit=1, timeout=deadline.seconds_left):
             drop_collection(target)
             raise Unavailable(
                 f"向量库按词检索不到“{word}”，请检查其分词器 / The vector store does not find {word!r} by words: "
@@ -203,6 +204,24 @@ def count_build(target: IndexTarget, *, tenant_id: int, document_id: int, build:
         missing=[{"count(*)": 0}],
     )
     return int(counted[0]["count(*)"])
+
+
+def held_builds(target: IndexTarget, where: Where, *, timeout: float) -> list[str]:
+    """Return the build of each row that `where` lets a search see, at most _MOST_READ; none without a collection."""
+    rows = _on_loaded(
+        target,
+        lambda client, seconds: client.query(
+            target.physical_name,
+            filter=where.expression,
+            output_fields=["build"],
+            limit=_MOST_READ,
+            consistency_level="Strong",
+            timeout=seconds,
+        ),
+        timeout,
+        missing=[],
+    )
+    return [row["build"] for row in rows]
 
 
 def drop_collection(target: IndexTarget) -> None:
@@ -374,8 +393,9 @@ def _hit(row: dict[str, Any], *, cosine: float, score: float) -> Hit:
         version=entity["version"],
         build=entity["build"],
         position=entity["position"],
-        cosine=cosine,
-        score=score,
+        # A broken vector is near nothing.
+        cosine=cosine if math.isfinite(cosine) else -1.0,
+        score=score if math.isfinite(score) else -1.0,
     )
 
 

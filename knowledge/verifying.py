@@ -8,6 +8,7 @@ from operator import or_
 from django.db.models import Q
 
 from knowledge import queries, words
+from knowledge.chunking import embedded_text
 from knowledge.encoders import Encoder
 from knowledge.filters import Filters
 from knowledge.ranking import Candidate, Key
@@ -54,10 +55,10 @@ def weigh(
     codes = words.codes(query)
     weighed = []
     for passage, candidate in verified:
-        score = max(0.0, min(1.0, candidate.cosine))
+        score = min(1.0, candidate.cosine) if candidate.cosine > 0 else 0.0
         least = _least(encoders[passage.collection], score, chinese, passage) if threshold is None else threshold
         scored = replace(passage, score=score, score_kind=ScoreKind.COSINE)
-        held = words.held_codes(f"{passage.title}\n{passage.text}", codes)
+        held = words.held_codes(embedded_text(passage.title, passage.text), codes)
         weighed.append(Weighed(scored, candidate.weight, least, held))
     return weighed
 

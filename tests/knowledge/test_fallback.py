@@ -75,6 +75,17 @@ def test_a_number_of_the_question_outweighs_its_words_and_is_found_in_its_wide_f
     assert titles(find(shop, "传感器-温度-TH07 校准方法")) == ["乙", "甲"]
 
 
+def test_a_number_is_among_the_keywords_however_many_longer_words_there_are() -> None:
+    query = "please explain thoroughly considering environmental circumstances regarding calibration procedures " * 2
+    assert fallback.keywords(f"{query} installation documentation requirements certificates TH01")[0] == "th01"
+
+
+def test_a_number_with_a_sharp_outweighs_words(shop: Shop) -> None:
+    publish(shop, "甲", "快递和物流的配送时间说明。")
+    publish(shop, "乙", "#8821 已取消。")
+    assert titles(find(shop, "订单 #8821 快递 物流 配送 时间"))[0] == "乙"
+
+
 def test_a_text_in_another_edition_is_shown_once_the_newer(shop: Shop) -> None:
     publish(shop, "旧", "键盘的清洁方法。")
     publish(shop, "新", "键盘的清洁方法！")

@@ -50,12 +50,27 @@ class Slow(Scripted):
         return super().scores(query, texts, deadline)
 
 
+class Leaving(Scripted):
+    def scores(self, query: str, texts: list[str], deadline: float) -> Sequence[float]:
+        raise SystemExit(3)
+
+
 class Counting(Broken):
     asked = 0
 
     def scores(self, query: str, texts: list[str], deadline: float) -> Sequence[float]:
         Counting.asked += 1
         return super().scores(query, texts, deadline)
+
+
+class Longest(Scripted):
+    """Says how many texts it was given at most."""
+
+    given = 0
+
+    def scores(self, query: str, texts: list[str], deadline: float) -> Sequence[float]:
+        Longest.given = max(Longest.given, len(texts))
+        return [0.5] * len(texts)
 
 
 @pytest.fixture(autouse=True)
@@ -67,7 +82,7 @@ def rested() -> Iterator[None]:
 
 @pytest.fixture
 def rerankers(settings: Settings) -> Settings:
-    names = ("Scripted", "Fewer", "NotANumber", "Raw", "Broken", "Slow", "Counting")
+    names = ("Scripted", "Fewer", "NotANumber", "Raw", "Broken", "Slow", "Leaving", "Counting", "Longest")
     settings.RERANKERS = {name.lower(): f"{__name__}.{name}" for name in names}
     settings.RERANK_DEADLINE_SECONDS = 0.2
     return settings
@@ -109,7 +124,7 @@ def test_its_scores_order_and_are_what_the_threshold_judges(shop: Shop, reranker
         assert len(search(shop).passages) == expected
 
 
-@pytest.mark.parametrize("name", ["fewer", "notanumber", "raw", "broken", "slow", "unknown"])
+@pytest.mark.parametrize("name", ["fewer", "notanumber", "raw", "broken", "slow", "leaving", "unknown"])
 def test_one_that_cannot_be_asked_leaves_the_fused_order_and_says_so(
     shop: Shop, rerankers: Settings, name: str
 ) -> None:
@@ -131,6 +146,27 @@ def test_one_that_failed_is_left_alone_for_a_while(shop: Shop, rerankers: Settin
     before = Counting.asked
     assert [search(shop).rerank for _ in range(3)] == [Rerank.FAILED] * 3
     assert Counting.asked == before + 1
+
+
+def test_it_reads_the_best_passages_once_for_a_search(shop: Shop, rerankers: Settings) -> None:
+    for number in range(20):
+        publish(shop, f"甲 {number}", f"{TEXT}第{number}种", collection="product")
+        publish(shop, f"乙 {number}", f"{TEXT}第{number}类", collection="faq")
+    use(rerankers, "longest")
+    assert len(search(shop).passages) == 5
+    assert Longest.given == 30
+
+
+def test_hung_ones_take_their_places_and_no_more_and_harm_nobody(shop: Shop, rerankers: Settings) -> None:
+    publish_scored(shop, 40)
+    use(rerankers, "slow")
+    for _ in range(6):
+        reranking._rests_until.clear()
+        assert search(shop).rerank == Rerank.FAILED
+    # Those that hung have given their places back.
+    time.sleep(1.2)
+    use(rerankers, "scripted")
+    assert search(shop).rerank == Rerank.APPLIED
 
 
 def test_what_was_revoked_while_it_read_is_not_shown(shop: Shop, rerankers: Settings) -> None:

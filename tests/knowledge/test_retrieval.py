@@ -15,7 +15,7 @@ import pytest
 from django.utils import timezone
 from pytest_django.fixtures import Settings
 
-from knowledge import retrieval, targets, vectors
+from knowledge import encoders, retrieval, targets, vectors
 from knowledge.models import DocumentVersion, IndexTarget, KnowledgeDocument
 from knowledge.results import DegradationReason, ScoreKind, SearchResult
 from tests import servers
@@ -37,6 +37,10 @@ class DownEncoder(HashingEncoder):
 
     def encode(self, texts: list[str], kind: str) -> np.ndarray:
         raise RuntimeError("no GPU")
+
+
+class StrictInChinese(HashingEncoder):
+    threshold_chinese = 0.99
 
 
 class SlowEncoder(HashingEncoder):
@@ -162,10 +166,10 @@ def test_a_chunk_that_holds_the_number_asked_for_is_never_cut(shop: Shop, settin
     assert titles(search(shop, query)) == ["传感器"]
 
 
-def test_convex_fusion_finds_the_same_passages(shop: Shop, settings: Settings) -> None:
+def test_rrf_finds_the_same_passages(shop: Shop, settings: Settings) -> None:
     publish(shop, "键盘", TEXT)
     publish(shop, "键盘二", f"{TEXT}再擦干。")
-    settings.KNOWLEDGE = {"fusion": "convex"}
+    settings.KNOWLEDGE = {"fusion": "rrf"}
     assert sorted(titles(search(shop))) == ["键盘", "键盘二"]
 
 
@@ -253,6 +257,55 @@ def test_when_verification_removes_the_first_candidates_the_search_goes_deeper(s
     result = search(shop)
     assert titles(result) == ["在线"]
     assert not result.degraded
+
+
+def test_what_is_revoked_during_the_deeper_look_is_not_shown(shop: Shop, settings: Settings) -> None:
+    settings.KNOWLEDGE = {"similarity_threshold": 0.0}
+    document = publish(shop, "撤回", TEXT)
+    publish(shop, "在线", f"{TEXT}另一种说明。")
+    stale = [_stale_row(shop, number) for number in range(40)]
+    vectors.upsert(targets.active_target("faq"), stale, deadline=time.monotonic() + 10)
+    looks: list[int] = []
+
+    def revoke_at_the_second() -> None:
+        looks.append(1)
+        if len(looks) == 2:
+            revoke(shop, document)
+
+    with faults.at("search.before_verify", revoke_at_the_second):
+        assert titles(search(shop)) == ["在线"]
+    assert len(looks) == 2
+
+
+def test_nothing_is_asked_twice_where_nothing_near_enough_is_left_or_nothing_more_fits(
+    shop: Shop, settings: Settings
+) -> None:
+    for number in range(36):
+        publish(shop, f"说明 {number}", f"{TEXT}第{number}种")
+    DocumentVersion.objects.filter(title="说明 7").update(expires_at=timezone.now() - timedelta(seconds=1))
+    looks: list[int] = []
+    with faults.at("search.before_verify", lambda: looks.append(1)):
+        settings.KNOWLEDGE = {"similarity_threshold": 0.0}
+        assert len(search(shop, intents=["faq"], limit=5).passages) == 3
+        settings.KNOWLEDGE = {"similarity_threshold": 0.99}
+        assert search(shop).passages == ()
+    assert len(looks) == 2
+
+
+def test_chinese_passages_must_be_nearer_than_others_where_the_model_puts_them_closer(
+    shop: Shop, settings: Settings
+) -> None:
+    publish(shop, "键盘清洁", TEXT)
+    publish(
+        shop, "Keyboard", "键盘怎么清洁 Keyboard: unplug it, brush between the keys, wipe with a soft and dry cloth."
+    )
+    assert sorted(titles(search(shop))) == ["Keyboard", "键盘清洁"]
+    settings.ENCODERS = {**settings.ENCODERS, "hashing": f"{__name__}.StrictInChinese"}
+    encoders._made.clear()
+    try:
+        assert titles(search(shop)) == ["Keyboard"]
+    finally:
+        encoders._made.clear()
 
 
 def test_an_index_that_brings_up_nothing_but_what_is_gone_is_answered_by_keywords(shop: Shop) -> None:

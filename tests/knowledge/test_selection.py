@@ -69,10 +69,41 @@ def test_repeated_text_is_shown_once_and_does_not_use_up_the_limit() -> None:
 def test_of_what_says_the_same_the_newest_with_about_the_best_score_stands_for_all() -> None:
     items = [
         weighed(1, 0.9, score=0.88, text="七天内可退。", day=1),
-        weighed(2, 0.8, score=0.865, text="请您七天内可退", day=9),
+        weighed(2, 0.8, score=0.865, text="七天内可退 ！", day=9),
         weighed(3, 0.7, score=0.70, text="七天内可退！", day=99),
     ]
     assert ids(select(items)) == [2]
+
+
+def test_a_repeat_under_the_number_asked_for_is_the_one_that_is_shown() -> None:
+    items = [
+        weighed(1, 0.5, score=0.3, text="保修一年", title="TH01 保修", day=1, codes=["th01"]),
+        weighed(2, 0.9, score=0.3, text="保修一年", title="TH02 保修", day=9),
+    ]
+    assert ids(select(items)) == [1]
+
+
+def test_a_newer_repeat_that_scores_too_little_or_has_no_room_hides_nothing() -> None:
+    items = [weighed(1, 0.9, score=0.605, text="甲", day=1), weighed(2, 0.8, score=0.595, text="甲。", day=2)]
+    assert ids(select(items)) == [1]
+    full = [weighed(number, 0.99, text=f"乙{number}") for number in range(3, 6)]
+    elsewhere = [
+        weighed(1, 0.5, score=0.9, text="甲", collection="policy", day=1),
+        weighed(2, 0.4, score=0.895, text="甲。", day=2),
+    ]
+    assert 1 in ids(select([*full, *elsewhere]))
+
+
+def test_what_an_earlier_stage_said_is_not_said_again() -> None:
+    first, second = weighed(1, 0.5, text="七天内可退。"), weighed(2, 0.9, text="七天内可退", day=9)
+    assert ids(select([first], [second])) == [1]
+
+
+def test_an_answer_is_full_at_the_limit_or_when_every_collection_gave_its_most() -> None:
+    faq = [weighed(number, 0.9) for number in range(3)]
+    assert select(faq, limit=3).is_full
+    assert select(faq, limit=9, top_k={"faq": 3}).is_full
+    assert not select(faq, limit=9).is_full
 
 
 def test_a_repeat_that_scores_too_little_does_not_hide_the_text_that_scores_enough() -> None:
@@ -99,13 +130,21 @@ def test_scores_that_are_not_close_and_other_titles_keep_their_order() -> None:
     old = weighed(1, 0.9, score=0.90, title="退货政策", day=1)
     assert ids(select([old, weighed(2, 0.8, score=0.80, title="退货政策", day=2)])) == [1, 2]
     assert ids(select([old, weighed(2, 0.8, score=0.90, title="退货", day=2)])) == [1, 2]
+    coded = weighed(2, 0.95, score=0.90, title="退货政策", day=0, codes=["th01"])
+    assert ids(select([old, coded, weighed(3, 0.1), weighed(4, 0.1)])) == [2, 1, 3]
+
+
+def test_another_question_under_the_same_title_is_no_newer_edition() -> None:
+    old = weighed(1, 0.9, score=0.90, title="常见问题", text="耳机如何配对：长按电源键三秒。", day=1)
+    new = weighed(2, 0.8, score=0.89, title="常见问题", text="如何开发票：在订单页申请。", day=2)
+    assert ids(select([old, new])) == [1, 2]
 
 
 def test_a_newer_document_does_not_bring_its_other_passages_forward() -> None:
-    old = [weighed(1, 0.9, score=0.90, title="手册", position=4, text="要点", day=1)]
+    old = [weighed(1, 0.9, score=0.90, title="手册", position=4, text="清洁要点如下", day=1)]
     new = [
-        weighed(2, 0.85, score=0.89, title="手册", position=4, text="新要点", day=2),
-        weighed(2, 0.2, score=0.88, title="手册", position=0, text="前言", day=2),
+        weighed(2, 0.85, score=0.89, title="手册", position=4, text="新的清洁要点如下", day=2),
+        weighed(2, 0.2, score=0.88, title="手册", position=0, text="清洁前言如下", day=2),
     ]
     between = weighed(3, 0.5, score=0.89)
     shown = select([*old, *new, between], top_k={"faq": 9}).passages

@@ -26,6 +26,12 @@ def test_a_sentence_is_not_cut_where_it_would_say_the_opposite() -> None:
         assert cut.strip("…").endswith("。")
 
 
+def test_a_sentence_that_fits_is_whole_wherever_in_it_the_match_lies() -> None:
+    sentence = "定制商品和贴身衣物，" + "因为卫生和工艺的缘故以及其他种种原因，" * 6 + "一律不支持退货。"
+    text = "说明。" * 80 + sentence + "其他。" * 80
+    assert sentence in snippet(text, "支持退货", len(sentence) + 30)
+
+
 def test_a_sentence_longer_than_the_snippet_is_cut_between_its_parts() -> None:
     text = "前面的部分很长，" * 30 + "不支持退货，" + "后面的部分也很长，" * 30
     cut = snippet(text, "支持退货", 60)
