@@ -6,7 +6,7 @@ class ConfigConfig(AppConfig):
     verbose_name = "用量"
 
     def ready(self) -> None:
-        from config import gateway
+        from config import checks, gateway  # noqa: F401  # registers them
         from zhifu import sweeping
 
         sweeping.register("usage", gateway.settle_stale)

@@ -24,6 +24,7 @@ from zhifu.scope import Scope
 
 MAX_KEYWORDS = 12
 MAX_KEYWORD = 64
+_SHORTEST_NUMBER = 3
 # Repeated text and full collections are dropped after reading: so many rows are read for each wanted one.
 _ROWS_PER_RESULT = 5
 _WIDE = {code: code + 0xFEE0 for code in range(0x21, 0x7F)}
@@ -52,6 +53,8 @@ def keywords(query: str) -> list[str]:
         # A number or a Latin word stays whole: cut in pieces it would be found everywhere.
         pieces = [word] if word.isascii() else _cut(word)
         found |= dict.fromkeys(piece[:MAX_KEYWORD] for piece in pieces if piece.strip() and piece not in _STOP_WORDS)
+    # A short number is in every longer one: 5 in 15, 5 in 2025.
+    found = {word: None for word in found if not (word.isdecimal() and len(word) < _SHORTEST_NUMBER)} or found
     # Numbers first, then longer words, which say more; among equals the order of the query.
     numbers = _numbers(query)
     return sorted(found, key=lambda word: (word in numbers, len(word)), reverse=True)[:MAX_KEYWORDS]

@@ -22,6 +22,7 @@ logging.getLogger("pymilvus").setLevel(logging.CRITICAL)
 
 NO_COLLECTION, NOT_LOADED = 100, 101
 _NO_ANSWER = 2
+_QUIET_SECONDS = 30.0
 # grpc waits up to two minutes before it connects again to a server that was away, and 20 s for one that is silent:
 # long after both are well again.
 _GRPC_OPTIONS = {
@@ -105,8 +106,20 @@ def _failed(error: Exception) -> Unavailable:
     """Return what the caller is told, which is only that Milvus is out of reach; why is said here, in the log."""
     # A collection that is not there, or not loaded yet, is nothing unusual.
     if getattr(error, "code", _NO_ANSWER) not in (NO_COLLECTION, NOT_LOADED):
-        logger.warning("milvus call failed", extra={"cause": f"{type(error).__name__}: {error}"[:300]})
+        _say(f"{type(error).__name__}: {error}"[:300])
     return _unavailable()
+
+
+def _say(cause: str) -> None:
+    """Log a failed call; in an outage, when every call fails, one of each kind in half a minute."""
+    now, kind = time.monotonic(), cause.partition(":")[0]
+    is_news = now - _said.get(kind, -_QUIET_SECONDS) >= _QUIET_SECONDS
+    if is_news:
+        _said[kind] = now
+    logger.log(logging.WARNING if is_news else logging.DEBUG, "milvus call failed", extra={"cause": cause})
+
+
+_said: dict[str, float] = {}
 
 
 def _unavailable() -> Unavailable:

@@ -252,7 +252,10 @@ RERANK_DEADLINE_SECONDS = 2.0
 SEARCH_DEADLINE_SECONDS = 8.0
 EMBED_DEADLINE_SECONDS = 5.0
 # What this installation changes in the safe defaults of config/knowledge.py, as JSON.
-KNOWLEDGE = env.json("ZHIFU_KNOWLEDGE", default={})
+try:
+    KNOWLEDGE = env.json("ZHIFU_KNOWLEDGE", default={})
+except ValueError as error:
+    raise ImproperlyConfigured(f"ZHIFU_KNOWLEDGE is no JSON: {error}. See docs/retrieval.md.") from error
 
 # --- Chat model: "offline" is built in; any other name is sent to the OpenAI-compatible endpoint below ---
 CHAT_MODEL = env.str("ZHIFU_CHAT_MODEL", default="offline")

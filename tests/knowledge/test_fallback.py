@@ -75,6 +75,13 @@ def test_a_number_of_the_question_outweighs_its_words_and_is_found_in_its_wide_f
     assert titles(find(shop, "传感器-温度-TH07 校准方法")) == ["乙", "甲"]
 
 
+def test_a_short_number_is_not_looked_for_in_longer_ones(shop: Shop) -> None:
+    publish(shop, "旧", "十五日内（15天）可以退货。")
+    publish(shop, "新", "能退的商品五日内退。")
+    assert titles(find(shop, "5天能退吗"))[0] == "新"
+    assert fallback.keywords("15") == ["15"]
+
+
 def test_a_number_is_among_the_keywords_however_many_longer_words_there_are() -> None:
     query = "please explain thoroughly considering environmental circumstances regarding calibration procedures " * 2
     assert fallback.keywords(f"{query} installation documentation requirements certificates TH01")[0] == "th01"
