@@ -44,8 +44,8 @@ MAX_LIMIT = 20
 # How many each leg proposes per collection; and once more, deeper, when verification removed too many.
 DEPTH = 30
 _DEEPER = 300
-# How many candidates are looked up in MySQL in one query.
-_LOOKED_UP_AT_ONCE = 64
+# How many candidates that may qualify are looked up in MySQL in one query.
+_LOOKED_UP_AT_ONCE = 32
 # How many passages a reranker reads, once for a search.
 RERANKED = 30
 
@@ -214,10 +214,19 @@ def _may_be_more(request: _Request, index: _Index, findings: _Findings, proposed
     left may be near enough, or hold a number of the question."""
     if findings.live == len(findings.seen) or not proposed.is_full or _is_enough(request, findings):
         return False
-    configured = request.config.similarity_threshold
-    least = min(min(one.threshold, one.threshold_chinese) for one in index.encoders.values())
-    near_enough = proposed.nearest_left >= (least if configured is None else configured)
-    return near_enough or bool(request.config.rerank) or bool(words.codes(request.query))
+    return _any_may_qualify(request, findings) or proposed.nearest_left >= _least(request, index)
+
+
+def _any_may_qualify(request: _Request, findings: _Findings) -> bool:
+    """Say whether a passage may be shown however far it is: a reranker decides, or it may hold a number asked for."""
+    return bool(request.config.rerank and findings.rerank == Rerank.OFF) or bool(words.codes(request.query))
+
+
+def _least(request: _Request, index: _Index) -> float:
+    """Return the cosine below which no passage is worth showing, whatever its language."""
+    if request.config.similarity_threshold is not None:
+        return request.config.similarity_threshold
+    return min(min(encoder.threshold, encoder.threshold_chinese) for encoder in index.encoders.values())
 
 
 def _propose(request: _Request, index: _Index, depth: int) -> _Proposed:
@@ -283,13 +292,14 @@ def _hollow(request: _Request, builds: Mapping[str, Sequence[str]]) -> list[str]
 
 # --- What MySQL says of it ---
 def _look_up(request: _Request, index: _Index, findings: _Findings, candidates: Sequence[Candidate]) -> None:
-    """Look candidates up that were not yet, from the best on, until there are enough: one query unless many are
-    removed."""
+    """Look candidates up that may qualify and were not yet, from the best on, until there are enough: one query unless
+    many are removed."""
     faults.point("search.before_verify")
     # The person, the store, the permission: as they are now, after slow work.
     scope = credentials.reread(request.scope)
     scope.require("knowledge:query")
-    fresh = [candidate for candidate in candidates if candidate.key not in findings.seen]
+    least = 0.0 if _any_may_qualify(request, findings) else _least(request, index)
+    fresh = [one for one in candidates if one.key not in findings.seen and max(0.0, one.cosine) >= least]
     # A number of the question lifts who holds it, wherever it stands: then all are looked up together.
     size = len(fresh) if words.codes(request.query) else _LOOKED_UP_AT_ONCE
     for start in range(0, len(fresh), size or 1):

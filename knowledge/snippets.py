@@ -4,6 +4,7 @@ import bisect
 import itertools
 import re
 import unicodedata
+from functools import lru_cache
 
 _WORD = re.compile(r"[0-9A-Za-z]+|[^\W_]")
 # Where a sentence ends, with the marks and blanks that belong to it; where a part of one does.
@@ -72,6 +73,7 @@ def _folded(text: str) -> str:
     return "".join(_fold(character) for character in text)
 
 
+@lru_cache(maxsize=20_000)
 def _fold(character: str) -> str:
     folded = unicodedata.normalize("NFKC", character).lower()
     return folded if len(folded) == 1 else character
