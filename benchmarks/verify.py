@@ -2,7 +2,8 @@
 
 Two schemas with the same kind of rows, one of 10,000 chunks and one of `--rows`, measured in turns: the verification of
 a search's candidates, the count of what is live (does the index lack any of it?), and the keyword search without an
-index. Exits 1 when the verification's p95 in a store of the same size grows by more than half with the table.
+index. Exits 1 when the verification in a store of the same size grows by more than half with the table: its p95, or the
+rows it reads, which no busy machine blurs.
 `--explain` prints how the database goes about each query.
 """
 
@@ -102,7 +103,7 @@ def main() -> int:
             place("the large store", many, millions.LARGE_STORE),
         ]
         worst = max(report(case, places, explains=chosen.explain) for case in CASES)
-    print(f"verification, same store size: p95 at most {worst:.2f} times that in {FEW_ROWS:,} rows")
+    print(f"verification, same store size: p95 and rows read at most {worst:.2f} times those in {FEW_ROWS:,} rows")
     return int(worst > MOST_RATIO)
 
 
@@ -116,18 +117,19 @@ def place(name: str, schema: millions.Schema, store: int) -> Place:
 
 
 def report(case: Case, places: list[Place], *, explains: bool) -> float:
-    """Print a case's percentiles at each place; return the ratio of p95 that may not grow, 0 where it may."""
+    """Print a case's percentiles at each place; return how many times it grew with the table, 0 where it may."""
     taken = measured(case, places)
     print(f"\n{case.name:<46} {'p50':>9} {'p95':>9} ms {'rows read':>10}")
-    for one, seconds in zip(places, taken, strict=True):
+    read = [rows_read(case, one) for one in places]
+    for one, seconds, count in zip(places, taken, read, strict=True):
         p50, p95 = setting.percentiles(seconds)
-        print(f"  {one.schema.rows:>9,} rows, {one.name:<29} {p50:>9.1f} {p95:>9.1f}    {rows_read(case, one):>10,}")
+        print(f"  {one.schema.rows:>9,} rows, {one.name:<29} {p50:>9.1f} {p95:>9.1f}    {count:>10,}")
     if explains:
         for one in places[1:]:
             print(f"  EXPLAIN, {one.schema.rows:,} rows, {one.name}: table, access, key, its bytes, rows, how")
             explain(case, one)
     few, many, *_others = (setting.percentiles(seconds)[1] for seconds in taken)
-    return many / few if case.must_scale else 0.0
+    return max(many / few, read[1] / read[0]) if case.must_scale else 0.0
 
 
 def measured(case: Case, places: list[Place]) -> list[list[float]]:
