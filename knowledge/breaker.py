@@ -35,8 +35,8 @@ _PROBING_SECONDS = 12
 _ENDING_SECONDS = 3.0
 # So long one look at the cache is good for: a search asks several times.
 _CLEAR_SECONDS = 0.25
-# A cache that takes so long is silent, and left alone for a while: each request would wait for it.
-_SILENT_SECONDS = 0.5
+# A cache that takes so long, nearly its own timeout, is silent, and left alone for a while: each request would wait.
+_SILENT_SECONDS = 0.9
 _LEFT_ALONE_SECONDS = 5.0
 
 _SUSPECTED = Gauge("zhifu_milvus_suspected", "1 while searches are kept away from Milvus.", ["address"])
@@ -214,24 +214,25 @@ atexit.register(stop)
 def _suspect(address: str, probe: Callable[[], object]) -> None:
     _clear_until.pop(address, None)
     # False: it was suspected already. None: the cache is down, or left alone.
-    added = _shared.call(cache.add, _suspect_key(address), 1, _SUSPECT_SECONDS)
-    if added is not False and not _is_watched_here(address):
+    is_new = _shared.call(cache.add, _suspect_key(address), 1, _SUSPECT_SECONDS)
+    is_asked_from_now = _watch(address, probe)
+    if is_new or (is_new is None and is_asked_from_now):
         _SUSPICIONS.labels(label(address)).inc()
         logger.warning("milvus is suspected", extra={"address": label(address)})
-    _watch(address, probe)
 
 
-def _watch(address: str, probe: Callable[[], object]) -> None:
-    """Begin to ask `address` again, unless some process does."""
+def _watch(address: str, probe: Callable[[], object]) -> bool:
+    """Begin to ask `address` again, unless some process does; return whether it began."""
     with _starting:
         if _is_watched_here(address):
-            return
+            return False
         mark = uuid4().hex
         if _shared.call(cache.add, _probing_key(address), mark, _PROBING_SECONDS) is False:
-            return
+            return False
         watcher = _Watcher(address, probe, mark)
         _watchers[os.getpid(), address] = watcher
         watcher.start()
+        return True
 
 
 def _is_watched_here(address: str) -> bool:
