@@ -11,6 +11,7 @@ from knowledge import chunking
 from zhifu.errors import Invalid
 
 _FILES = ("corpus.jsonl", "queries.jsonl", "qrels.tsv")
+_GRADE_DIGITS = 4
 
 
 @dataclass(frozen=True)
@@ -71,7 +72,7 @@ def _rows(path: Path) -> Iterator[tuple[dict[str, Any], str]]:
     for line, at in _lines(path):
         try:
             row = json.loads(line)
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise Invalid(f"不是 JSON / {at}: this is no JSON ({error}).") from error
         if not isinstance(row, dict):
             raise Invalid(f"不是 JSON 对象 / {at}: this is no JSON object.")
@@ -116,6 +117,8 @@ def _grades(path: Path, queries: set[str], passages: set[str]) -> dict[str, dict
 def _judgement(line: str, at: str) -> tuple[str, str, int]:
     parts = line.split("\t")
     grade = parts[2] if len(parts) == 3 else "1"
-    if len(parts) not in (2, 3) or not grade.isascii() or not grade.isdigit():
-        raise Invalid(f"格式不对 / {at}: write query, TAB, passage, and if you like TAB and a grade (0, 1, 2 ...).")
+    if len(parts) not in (2, 3) or not grade.isascii() or not grade.isdigit() or len(grade) > _GRADE_DIGITS:
+        raise Invalid(
+            f"格式不对 / {at}: write query, TAB, passage, and if you like TAB and a grade (0, 1, 2 ... 9999)."
+        )
     return parts[0], parts[1], int(grade)
