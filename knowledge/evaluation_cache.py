@@ -1,4 +1,4 @@
-"""Vectors on disk: what an evaluation embeds once, it does not embed again."""
+"""Vectors on disk: what an evaluation embeds once, it does not embed again. A file says whose vectors it holds."""
 
 import hashlib
 import sqlite3
@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from knowledge.encoders import Kind
+from knowledge.encoders import Encoder, Kind
 from zhifu.errors import Invalid
 
 Vector = NDArray[np.float32]
@@ -46,9 +46,16 @@ class VectorCache:
         self._database.commit()
 
 
+def file_name(encoder: Encoder) -> str:
+    return f"{encoder.model}-{encoder.revision}.sqlite3"
+
+
 @contextmanager
-def opened(path: Path, dimension: int) -> Iterator[VectorCache]:
-    """Give the cache at `path`, made when it is not there. Raises Invalid when the file is something else."""
+def opened(path: Path, encoder: Encoder) -> Iterator[VectorCache]:
+    """Give the cache at `path`, made when it is not there.
+
+    Raises Invalid when the file is something else, or holds the vectors of another model or revision.
+    """
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         database = sqlite3.connect(path, timeout=_BUSY_SECONDS)
@@ -58,12 +65,34 @@ def opened(path: Path, dimension: int) -> Iterator[VectorCache]:
         try:
             database.execute("pragma journal_mode = wal")
             database.execute("create table if not exists vectors (key blob primary key, vector blob) without rowid")
-            database.execute("select key, vector from vectors limit 1")
+            _claim(database, path, encoder)
         except sqlite3.Error as error:
             raise _unusable(path, error) from error
-        yield VectorCache(path, dimension, database)
+        yield VectorCache(path, encoder.dimension, database)
     finally:
         database.close()
+
+
+def _claim(database: sqlite3.Connection, path: Path, encoder: Encoder) -> None:
+    """Write down whose vectors these are. Vectors of which nothing is written are those of whom the file is named
+    after. Raises Invalid when they are another's."""
+    database.execute("create table if not exists made_by (only integer primary key, model text, revision text)")
+    is_marked = database.execute("select 1 from made_by").fetchone()
+    is_empty = not database.execute("select key, vector from vectors limit 1").fetchone()
+    if not is_marked and not is_empty and path.name != file_name(encoder):
+        raise Invalid(
+            f"缓存来历不明 / {path} does not say which model its vectors are of: if they are of {encoder.model}, "
+            f"revision {encoder.revision}, rename it to {file_name(encoder)}; if not, name another with --cache."
+        )
+    # Of two processes that begin together the first is right.
+    database.execute("insert or ignore into made_by values (1, ?, ?)", [encoder.model, encoder.revision])
+    database.commit()
+    model, revision = database.execute("select model, revision from made_by").fetchone()
+    if (model, revision) != (encoder.model, encoder.revision):
+        raise Invalid(
+            f"缓存属于另一模型 / {path} holds vectors of {model}, revision {revision}, not of {encoder.model}, "
+            f"revision {encoder.revision}: name another with --cache."
+        )
 
 
 def _unusable(path: Path, error: Exception) -> Invalid:

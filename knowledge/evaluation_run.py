@@ -21,7 +21,7 @@ import numpy as np
 from django.conf import settings
 
 from config.knowledge import KnowledgeSettings
-from knowledge import chunking, embedding, evaluation, ranking, reranking, vectors
+from knowledge import chunking, embedding, evaluation, ranking, reranking, retrieval, vectors
 from knowledge.encoders import Encoder, Kind
 from knowledge.evaluation import Difference, Outcome
 from knowledge.evaluation_cache import Vector, VectorCache
@@ -32,15 +32,12 @@ from zhifu.errors import Invalid, Unavailable
 
 logger = logging.getLogger(__name__)
 
-# As many as a search asks of each leg.
-DEPTH = 30
 DENSE, KEYWORD = "dense", "BM25"
 _EMBEDDED_AT_ONCE = 16
 # Of one batch: a slow CPU needs a second a passage.
 _EMBED_SECONDS = 600
 _WRITTEN_AT_ONCE = 256
-# As many as a search gives a reranker at once; and the seconds it may take here, where slow is a result.
-_RERANKED = 30
+# What a reranker may take here, where slow is a result.
 _RERANK_SECONDS = 60
 _TENANT, _STORE, _BUILD = 1, 1, "0"
 
@@ -299,9 +296,9 @@ def _legs(target: IndexTarget, text: str, vector: Vector) -> Legs:
     where = vectors.Where(tenant_id=_TENANT, store_id=_STORE, customers_only=True)
     timeout = settings.MILVUS_WRITE_TIMEOUT_SECONDS
     started = time.perf_counter()
-    dense = vectors.dense_search(target, vector, where, limit=DEPTH, timeout=timeout)
+    dense = vectors.dense_search(target, vector, where, limit=retrieval.DEPTH, timeout=timeout)
     between = time.perf_counter()
-    keyword = vectors.keyword_search(target, text, vector, where, limit=DEPTH, timeout=timeout)
+    keyword = vectors.keyword_search(target, text, vector, where, limit=retrieval.DEPTH, timeout=timeout)
     return Legs(dense, keyword, between - started, time.perf_counter() - between)
 
 
@@ -319,7 +316,7 @@ def _by_settings(prepared: Prepared, config: KnowledgeSettings) -> Weigh:
 
     def reranked(text: str, legs: Legs) -> list[tuple[Key, float]]:
         keys = [key for key, _weight in fused(text, legs)]
-        first, rest = keys[:_RERANKED], keys[_RERANKED:]
+        first, rest = keys[: retrieval.RERANKED], keys[retrieval.RERANKED :]
         deadline = time.monotonic() + _RERANK_SECONDS
         scores = reranker.scores(text, [prepared.by_key[key].text for key in first], deadline)
         # Scores lie in 0..1: the rest stands behind them, as it was.

@@ -251,7 +251,7 @@ def test_nothing_stays_when_it_ends_early(folder: Path, cache: Path, stage: str,
         yield lambda done: None
 
     encoder = HashingEncoder()
-    with evaluation_cache.opened(cache, DIMENSION) as vectors:
+    with evaluation_cache.opened(cache, encoder) as vectors:
         prepared = evaluation_run.prepare(evaluation_sets.read_folder(folder), encoder, vectors)
     with pytest.raises(ends):
         evaluation_run.evaluate(prepared, encoder, {"fused": KnowledgeSettings()}, bars=bars)
@@ -260,7 +260,7 @@ def test_nothing_stays_when_it_ends_early(folder: Path, cache: Path, stage: str,
 
 
 @pytest.mark.processes
-def test_nothing_stays_after_ctrl_c(folder: Path, cache: Path) -> None:
+def test_nothing_stays_after_ctrl_c_pressed_again_and_again(folder: Path, cache: Path) -> None:
     queries = [{"id": f"q{number}", "text": f"键盘怎么清洁 {number}"} for number in range(1000)]
     (folder / "queries.jsonl").write_text(lines(*queries))
     (folder / "qrels.tsv").write_text("".join(f"{query['id']}\tkeyboard\n" for query in queries))
@@ -272,9 +272,14 @@ def test_nothing_stays_after_ctrl_c(folder: Path, cache: Path) -> None:
         said += process.stderr.read1()
     time.sleep(0.2)
     assert len(collections() - before) == 1, said[-2000:]
-    process.send_signal(signal.SIGINT)
-    process.communicate(timeout=30)
-    assert process.returncode not in (None, 0)
+    until = time.monotonic() + 30
+    while process.poll() is None and time.monotonic() < until:
+        process.send_signal(signal.SIGINT)
+        time.sleep(0.02)
+    said = process.communicate(timeout=30)[1].decode()
+    assert process.returncode == 130
+    assert "Interrupted" in said
+    assert "Traceback" not in said
     assert collections() == before
 
 
@@ -299,9 +304,9 @@ def test_a_text_that_is_new_is_embedded_alone(run: Callable[..., str], folder: P
 
 
 def test_settings_side_by_side(run: Callable[..., str], tmp_path: Path) -> None:
-    said = run(compare=["fusion=rrf", "fusion=convex,similarity_threshold=0.5"], json=tmp_path / "out.json")
+    said = run(compare=["fusion=rrf", "fusion=convex,dense_weight=0.5"], json=tmp_path / "out.json")
     (small,) = json.loads((tmp_path / "out.json").read_text())["sets"]
-    other = "fusion=convex,similarity_threshold=0.5"
+    other = "fusion=convex,dense_weight=0.5"
     assert list(small["rankings"]) == ["dense", "BM25", "fusion=rrf", other]
     assert [one["against"] for one in small["differences"][other]][3:] == ["fusion=rrf"] * 3
     assert f"{other} against fusion=rrf, MRR@10: " in said
@@ -362,6 +367,7 @@ BAD_FILES = [
     ("qrels.tsv", None, r"qrels\.tsv is missing"),
     ("corpus.jsonl", '{"id": "a", "text": "b"}\n{"id"', r"corpus\.jsonl, line 2: this is no JSON"),
     ("corpus.jsonl", "[1]\n", "line 1: this is no JSON object"),
+    ("corpus.jsonl", "[" * 100_000, r"corpus\.jsonl, line 1: this is no JSON"),
     ("corpus.jsonl", '{"id": "a", "text": " \\n"}\n', "line 1: text must be a text that is not empty"),
     ("corpus.jsonl", '{"id": 1, "text": "b"}\n', "line 1: id must be a text"),
     ("corpus.jsonl", '{"id": "a", "text": "\\ud800"}\n', "line 1: text holds half a surrogate pair"),
@@ -373,6 +379,8 @@ BAD_FILES = [
     ("qrels.tsv", "q1\tnowhere\n", "line 1: there is no passage nowhere"),
     ("qrels.tsv", "q1 keyboard\n", "line 1: write query, TAB, passage"),
     ("qrels.tsv", "q1\tkeyboard\t-1\n", "line 1: write query, TAB, passage"),
+    ("qrels.tsv", "q1\tkeyboard\nq2\tkeyboard\t" + "9" * 400, r"qrels\.tsv, line 2: write query.*9999"),
+    ("qrels.tsv", "q1\tkeyboard\t" + "9" * 5000, r"qrels\.tsv, line 1: write query.*9999"),
     ("qrels.tsv", "q1\tkeyboard\nq1\tkeyboard\t2\n", "line 2: this passage is judged twice"),
     ("qrels.tsv", "", "No query of .* has a relevant passage"),
     ("qrels.tsv", "q1\tkeyboard\t0\n", "No query of .* has a relevant passage"),
@@ -412,6 +420,15 @@ def test_a_passage_that_the_product_refuses_is_named(run: Callable[..., str], fo
         ({"limit": 0}, "--limit is at least 1"),
         ({"encoder": "none"}, "no encoder none"),
         ({"json": Path("/nowhere/out.json")}, "there is no folder /nowhere"),
+        ({"json": Path("/proc")}, "/proc is a folder: name a file"),
+        ({"json": Path("/proc/out.json")}, "/proc/out.json cannot be written"),
+        ({"export": Path(__file__)}, "test_evaluation.py is a file: name a folder"),
+        ({"export": Path(__file__) / "deeper"}, "deeper cannot be made"),
+        ({"export": Path("/proc/out")}, "/proc/out cannot be made"),
+        ({"compare": ["similarity_threshold=0.1", "similarity_threshold=0.9"]}, "similarity_threshold does not act"),
+        ({"compare": ["rerank=", "fusion=rrf,rerank_threshold=0.9"]}, "rerank_threshold does not act on the order"),
+        ({"compare": ["fusion=convex", "dense_weight=0.75"]}, "fusion=convex and dense_weight=0.75 order alike"),
+        ({"compare": ["fusion=rrf,dense_weight=0.1", "fusion=rrf,dense_weight=0.9"]}, "order alike"),
         ({"compare": ["fusion=rrf"]}, "at least two different settings"),
         ({"compare": ["fusion=rrf", "fusion=rrf"]}, "at least two different settings"),
         ({"compare": ["fusion=rrf", "fusion=best"]}, r"fusion=best: fusion: .*the names are .*fusion"),
@@ -428,6 +445,36 @@ def test_a_bad_option_is_refused_before_anything_is_embedded(
     assert not cache.exists()
 
 
+@pytest.mark.parametrize("taken", ["report.json", "small"])
+def test_an_export_that_is_in_the_way_of_itself_is_refused(run: Callable[..., str], tmp_path: Path, taken: str) -> None:
+    export = tmp_path / "out"
+    export.mkdir()
+    if taken == "small":
+        (export / taken).write_text("a file")
+    else:
+        (export / taken).mkdir()
+    with pytest.raises(CommandError, match=f"--export: .*{taken} is a f"):
+        run(export=export)
+
+
+def test_a_report_that_is_there_stays_when_nothing_is_measured(
+    run: Callable[..., str], folder: Path, tmp_path: Path
+) -> None:
+    old, new = tmp_path / "old.json", tmp_path / "new.json"
+    old.write_text("what was measured before")
+    (folder / "qrels.tsv").unlink()
+    for report in (old, new):
+        with pytest.raises(CommandError, match="qrels"):
+            run(json=report)
+    assert old.read_text() == "what was measured before"
+    assert not new.exists()
+
+
+def test_a_disk_that_is_full_at_the_end_is_told(run: Callable[..., str]) -> None:
+    with pytest.raises(CommandError, match="report could not be written"):
+        run(json=Path("/dev/full"))
+
+
 def test_two_folders_of_one_name_are_refused(run: Callable[..., str], folder: Path) -> None:
     with pytest.raises(CommandError, match="same name"):
         run(folder, folder)
@@ -440,6 +487,43 @@ def test_a_cache_of_another_dimension_is_refused(run: Callable[..., str], cache:
     database.close()
     with pytest.raises(CommandError, match=f"not of {DIMENSION} dimensions.*--cache"):
         run()
+
+
+class Retrained(HashingEncoder):
+    """Of the same dimension, and of another space."""
+
+    revision = "2"
+
+
+@pytest.mark.parametrize("other", [Retrained, CountingEncoder])
+def test_a_cache_of_another_model_is_refused(
+    run: Callable[..., str], cache: Path, settings: Settings, other: type[HashingEncoder]
+) -> None:
+    run()
+    settings.ENCODERS = {**settings.ENCODERS, other.__name__: f"{__name__}.{other.__name__}"}
+    with pytest.raises(CommandError, match=f"holds vectors of hashing, revision 1, not of {other.model}.*--cache"):
+        run(encoder=other.__name__)
+    assert run()
+
+
+def test_vectors_without_a_mark_are_those_of_whom_the_file_is_named_after(cache: Path) -> None:
+    encoder = HashingEncoder()
+    with evaluation_cache.opened(cache, encoder) as vectors:
+        vectors.put(Kind.QUERY, ["一句"], [np.ones(DIMENSION, dtype=np.float32)])
+    with sqlite3.connect(cache) as database:
+        database.execute("drop table made_by")
+    database.close()
+    with pytest.raises(Invalid, match=r"rename it to hashing-1\.sqlite3"), evaluation_cache.opened(cache, encoder):
+        pass
+    named = cache.rename(cache.with_name("hashing-1.sqlite3"))
+    with evaluation_cache.opened(named, encoder) as vectors:
+        assert vectors.get(Kind.QUERY, "一句") is not None
+    # From now on it is marked, whatever it is called.
+    renamed = named.rename(cache)
+    with evaluation_cache.opened(renamed, encoder) as vectors:
+        assert vectors.get(Kind.QUERY, "一句") is not None
+    with pytest.raises(Invalid, match="holds vectors of hashing"), evaluation_cache.opened(renamed, Retrained()):
+        pass
 
 
 def test_a_file_that_is_no_cache_is_refused_and_left_as_it_is(run: Callable[..., str], cache: Path) -> None:
@@ -458,10 +542,12 @@ def test_a_vector_store_that_is_not_there_is_named(run: Callable[..., str], sett
 
 def test_a_cache_keeps_queries_and_passages_apart(cache: Path) -> None:
     vector = np.arange(DIMENSION, dtype=np.float32)
-    with evaluation_cache.opened(cache, DIMENSION) as vectors:
+    with evaluation_cache.opened(cache, HashingEncoder()) as vectors:
         vectors.put(Kind.QUERY, ["同一句"], [vector])
-    with evaluation_cache.opened(cache, DIMENSION) as vectors:
+    with evaluation_cache.opened(cache, HashingEncoder()) as vectors:
         assert vectors.get(Kind.PASSAGE, "同一句") is None
         assert np.array_equal(vectors.get(Kind.QUERY, "同一句"), vector)
-    with evaluation_cache.opened(cache, DIMENSION + 1) as vectors, pytest.raises(Invalid):
+    larger = HashingEncoder()
+    larger.dimension += 1
+    with evaluation_cache.opened(cache, larger) as vectors, pytest.raises(Invalid):
         vectors.get(Kind.QUERY, "同一句")

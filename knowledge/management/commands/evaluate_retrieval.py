@@ -4,6 +4,7 @@ What the numbers mean is said in `knowledge/evaluation.py`, what a folder holds 
 """
 
 import json
+import signal
 from argparse import ArgumentParser
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -16,12 +17,16 @@ from pydantic import ValidationError
 from tqdm import tqdm
 
 from config.knowledge import KnowledgeSettings, knowledge_settings
-from knowledge import evaluation, evaluation_cache, evaluation_run, evaluation_sets
+from knowledge import evaluation, evaluation_cache, evaluation_run, evaluation_sets, retrieval
 from knowledge.encoders import Encoder, get_encoder
 from knowledge.evaluation_run import SetReport
 from zhifu.errors import Failure, Invalid
 
 _NAME = 28
+# What shells say of a program that Ctrl-C ended.
+_INTERRUPTED = 130
+# Of the settings, those that act on the order, which is all that is judged here.
+_COMPARABLE = ("fusion", "dense_weight", "rerank")
 
 
 class Command(BaseCommand):
@@ -49,24 +54,30 @@ class Command(BaseCommand):
 
     def handle(self, *args: Any, folders: list[Path], **options: Any) -> None:
         try:
-            self._handle(folders, options)
+            with _interrupted_once():
+                self._handle(folders, options)
         except Failure as failure:
             raise CommandError(_why(failure)) from failure
+        except KeyboardInterrupt as end:
+            message = "已中断 / Interrupted: no report is written. What was embedded is kept."
+            raise CommandError(message, returncode=_INTERRUPTED) from end
 
     def _handle(self, folders: list[Path], options: dict[str, Any]) -> None:
         # Everything that can be wrong with what was asked for, before what takes minutes.
         if options["limit"] is not None and options["limit"] < 1:
             raise Invalid("--limit is at least 1.")
-        if options["json"] and not options["json"].resolve().parent.is_dir():
-            raise Invalid(f"--json: there is no folder {options['json'].resolve().parent}: make it first.")
+        if options["json"]:
+            _check_writable("--json", options["json"])
         variants = _variants(options["compare"])
         encoder = get_encoder(options["encoder"])
         sets = [evaluation_sets.read_folder(folder).limited(options["limit"]) for folder in folders]
         if len({one.name for one in sets}) < len(sets):
             raise Invalid("Two folders have the same name, and a report knows sets by name: rename one.")
-        cache = options["cache"] or settings.VAR_PATH / "embeddings" / f"{encoder.model}-{encoder.revision}.sqlite3"
+        if options["export"]:
+            _make_folders(options["export"], [one.name for one in sets])
+        cache = options["cache"] or settings.VAR_PATH / "embeddings" / evaluation_cache.file_name(encoder)
         reports = []
-        with evaluation_cache.opened(cache, encoder.dimension) as vectors:
+        with evaluation_cache.opened(cache, encoder) as vectors:
             for judged in sets:
                 prepared = evaluation_run.prepare(
                     judged, encoder, vectors, first_chunks=options["first_chunks"], bars=self._bars(judged.name)
@@ -74,7 +85,10 @@ class Command(BaseCommand):
                 report = evaluation_run.evaluate(prepared, encoder, variants, bars=self._bars(judged.name))
                 self._print(report)
                 reports.append(report)
-        self._write(reports, encoder, options)
+        try:
+            self._write(reports, encoder, options)
+        except OSError as error:
+            raise Invalid(f"写不了报告 / The report could not be written: {error}.") from error
 
     def _bars(self, name: str) -> evaluation_run.Bars:
         # Unwrapped: Django's wrapper would end each step of a bar with a new line.
@@ -92,7 +106,7 @@ class Command(BaseCommand):
             "model": encoder.model,
             "revision": encoder.revision,
             "first_chunks": options["first_chunks"],
-            "depth": evaluation_run.DEPTH,
+            "depth": retrieval.DEPTH,
             "resamples": evaluation.RESAMPLES,
             "sets": [report.as_dict() for report in reports],
         }
@@ -124,13 +138,64 @@ class Command(BaseCommand):
                 self.stdout.write(f"{name} against {found.against}, {found.metric}: {interval} {found.verdict}")
 
 
+@contextmanager
+def _interrupted_once() -> Iterator[None]:
+    """Heed the first Ctrl-C only: a second one would cut short the dropping of the collection."""
+
+    def interrupt(_signal: int, _frame: object) -> None:
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGINT, interrupt)
+    try:
+        yield
+    finally:
+        # After a first one this process is ending: no other is heeded until it has.
+        if signal.getsignal(signal.SIGINT) is interrupt:
+            signal.signal(signal.SIGINT, before)
+
+
+def _check_writable(option: str, path: Path) -> None:
+    """Raise Invalid unless `path` is a file that can be written, or can become one; it is left as it is."""
+    folder = path.resolve().parent
+    if not folder.is_dir():
+        raise Invalid(f"{option}: there is no folder {folder}: make it first.")
+    if path.is_dir():
+        raise Invalid(f"{option}: {path} is a folder: name a file in it.")
+    was_there = path.exists()
+    try:
+        path.open("a").close()
+        if not was_there:
+            path.unlink()
+    except OSError as error:
+        raise Invalid(f"{option}: {path} cannot be written ({error.strerror}): name another.") from error
+
+
+def _make_folders(export: Path, names: list[str]) -> None:
+    for folder in (export, *(export / name for name in names)):
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+        except FileExistsError as error:
+            raise Invalid(f"--export: {folder} is a file: name a folder.") from error
+        except OSError as error:
+            raise Invalid(f"--export: {folder} cannot be made ({error.strerror}): name another.") from error
+    _check_writable("--export", export / "report.json")
+
+
 def _variants(compared: list[str]) -> dict[str, KnowledgeSettings]:
     """Return name -> settings: those in force, or one for each of `compared`. Raises Invalid for what is no setting."""
     if not compared:
         return _in_force()
     if len(set(compared)) < 2:
         raise Invalid("--compare takes at least two different settings: fusion=rrf fusion=convex.")
-    return {changes: _changed(changes) for changes in compared}
+    variants = {changes: _changed(changes) for changes in compared}
+    alike: dict[tuple[str, float | None, str], str] = {}
+    for name, config in variants.items():
+        weight = config.dense_weight if config.fusion == "convex" else None
+        other = alike.setdefault((config.fusion, weight, config.rerank), name)
+        if other != name:
+            raise Invalid(f"--compare: {other} and {name} order alike: name settings that differ.")
+    return variants
 
 
 def _in_force() -> dict[str, KnowledgeSettings]:
@@ -141,14 +206,19 @@ def _in_force() -> dict[str, KnowledgeSettings]:
 
 def _changed(changes: str) -> KnowledgeSettings:
     values = dict(change.partition("=")[::2] for change in changes.split(","))
+    idle = [name for name in values if name in KnowledgeSettings.model_fields and name not in _COMPARABLE]
+    if idle:
+        raise Invalid(
+            f"--compare {changes}: {idle[0]} does not act on the order, so there is nothing to compare; the names are "
+            f"{', '.join(_COMPARABLE)}."
+        )
     try:
         return _known(KnowledgeSettings(**(knowledge_settings().model_dump() | values)))
     except ValidationError as error:
         problem = error.errors()[0]
-        known = ", ".join(KnowledgeSettings.model_fields)
         raise Invalid(
             f"--compare {changes}: {problem['loc'][0]}: {problem['msg']}. "
-            f"Write NAME=VALUE, several joined by commas; the names are {known}."
+            f"Write NAME=VALUE, several joined by commas; the names are {', '.join(_COMPARABLE)}."
         ) from error
 
 
