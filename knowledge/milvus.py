@@ -81,7 +81,9 @@ def _client(address: str, deadline: Deadline) -> MilvusClient:
         raise _unavailable()
     try:
         if key not in _clients:
-            timeout = min(settings.MILVUS_TIMEOUT_SECONDS, deadline.seconds_left)
+            # Who writes has time to wait for a server that is busy starting.
+            left = deadline.seconds_left
+            timeout = min(max(settings.MILVUS_TIMEOUT_SECONDS, left / 3), left)
             client = MilvusClient(uri=address, token=settings.MILVUS_TOKEN, timeout=timeout, grpc_options=_GRPC_OPTIONS)
             # A failed call would otherwise have it connect again, for a whole timeout and with a lock in its hand that
             # all other calls need, and then try the call again. grpc connects again by itself.
