@@ -25,6 +25,7 @@ from benchmarks import filling, parts, setting
 from knowledge import targets, vectors
 from knowledge.encoders import Kind, get_encoder
 from knowledge.models import Collection, IndexTarget, KnowledgeChunk
+from knowledge.where import Where
 from tests.factories import Shop
 from tests.processes.system import System
 from zhifu import customer_tokens
@@ -39,7 +40,7 @@ class BareParts:
 
     def __init__(self, shop: Shop) -> None:
         self._targets = targets.active_targets(Collection.values)
-        self._where = vectors.Where(tenant_id=shop.tenant.pk, store_id=shop.store.pk, customers_only=True)
+        self._where = Where(tenant_id=shop.tenant.pk, store_id=shop.store.pk, customers_only=True)
         self._encoder = get_encoder(self._targets[0].model)
         self._pool = ThreadPoolExecutor(64)
 

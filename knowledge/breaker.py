@@ -12,6 +12,7 @@ import os
 import threading
 import time
 from collections.abc import Callable
+from functools import lru_cache
 from itertools import chain, repeat
 from typing import Any, TypeVar
 from urllib.parse import urlsplit
@@ -81,7 +82,7 @@ def refuse_if_suspected(address: str, *, probe: Callable[[], object] | None = No
     """Raise Suspected while `address` is suspected, and see to it, given a `probe`, that some process asks it again."""
     if not _is_watched_here(address):
         known = _shared.call(cache.get_many, [_suspect_key(address), _probing_key(address)]) or {}
-        _SUSPECTED.labels(label(address)).set_function(lambda: float(is_suspected(address)))
+        _show(address)
         if _suspect_key(address) not in known:
             _clear_until[address] = time.monotonic() + _CLEAR_SECONDS
             return
@@ -91,6 +92,12 @@ def refuse_if_suspected(address: str, *, probe: Callable[[], object] | None = No
             _watch(address, probe)
     _REFUSALS.labels(label(address)).inc()
     raise Suspected
+
+
+@lru_cache
+def _show(address: str) -> None:
+    """Let the metrics ask, whenever they are read, whether `address` is suspected."""
+    _SUSPECTED.labels(label(address)).set_function(lambda: float(is_suspected(address)))
 
 
 def is_suspected(address: str) -> bool:

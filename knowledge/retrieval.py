@@ -8,7 +8,7 @@ import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
+from functools import cached_property, partial
 
 from django.conf import settings
 from prometheus_client import Counter
@@ -32,7 +32,8 @@ from knowledge.filters import NO_FILTERS, Filters
 from knowledge.models import IndexTarget
 from knowledge.ranking import Candidate, Fusion, Hit, Key, Legs
 from knowledge.results import DegradationReason, Rerank, SearchResult
-from knowledge.selection import Selection, Shortlist, Weighed
+from knowledge.selection import Shortlist, Weighed
+from knowledge.where import Where
 from zhifu import credentials, faults
 from zhifu.errors import Invalid, Unavailable
 from zhifu.scope import Scope
@@ -65,6 +66,10 @@ class _Request:
     deadline: float
     config: KnowledgeSettings
 
+    @cached_property
+    def codes(self) -> frozenset[str]:
+        return words.codes(self.query)
+
     def seconds_left(self) -> float:
         return self.deadline - time.monotonic()
 
@@ -94,8 +99,9 @@ class _Proposed:
 @dataclass
 class _Findings:
     """What came of the candidates so far: `seen` were looked up; `stages` holds those of them that answer this caller,
-    in the order they are shown in."""
+    and `shortlist` what of them may be shown."""
 
+    shortlist: Shortlist
     seen: set[Key] = field(default_factory=set)
     stages: list[list[Weighed]] = field(default_factory=list)
     rerank: Rerank = Rerank.OFF
@@ -104,11 +110,15 @@ class _Findings:
     def live(self) -> int:
         return sum(map(len, self.stages))
 
-    def selection(self, request: "_Request") -> Selection:
-        shortlist = Shortlist(request.top_k, request.limit)
-        for stage in self.stages:
-            shortlist.add(stage)
-        return shortlist.selection()
+    def add(self, stage: list[Weighed]) -> None:
+        self.stages.append(stage)
+        self.shortlist.add(stage)
+
+    def replace(self, stages: Sequence[list[Weighed]]) -> None:
+        """Begin again with other passages than were found."""
+        self.stages, self.shortlist = [], Shortlist(self.shortlist.top_k, self.shortlist.limit)
+        for stage in stages:
+            self.add(stage)
 
 
 def search(
@@ -154,7 +164,7 @@ def _checked(
         raise Invalid("请指明店铺 / Say which store.")
     if not query.strip() or len(query) > MAX_QUERY:
         raise Invalid(f"问题须为 1 至 {MAX_QUERY} 字 / The query must have 1 to {MAX_QUERY} characters.")
-    if any(character == "\0" or "\ud800" <= character <= "\udfff" for character in query):
+    if not words.is_storable(query):
         raise Invalid("问题含有无效字符 / The query holds characters that are not valid text.")
     if not 1 <= limit <= MAX_LIMIT:
         raise Invalid(f"limit 须为 1 至 {MAX_LIMIT} / limit must be 1 to {MAX_LIMIT}.")
@@ -181,7 +191,7 @@ def _meanings(request: _Request, chosen: Sequence[IndexTarget]) -> dict[str, vec
 def _from_index(request: _Request, index: _Index) -> SearchResult:
     """Return what the indexes find. Raises Unavailable when they fail, lack what is live, or hold so much that is no
     longer live that nothing else comes up."""
-    findings = _Findings()
+    findings = _Findings(Shortlist(request.top_k, request.limit))
     proposed = _propose(request, index, DEPTH)
     _look_up(request, index, findings, proposed.candidates)
     took_long = _may_be_more(request, index, findings, proposed)
@@ -198,7 +208,7 @@ def _from_index(request: _Request, index: _Index) -> SearchResult:
             _look_up(request, index, findings, proposed.candidates)
     if took_long:
         _keep_live(request, findings)
-    selection = findings.selection(request)
+    selection = findings.shortlist.selection()
     return SearchResult(
         query=request.query,
         passages=selection.passages,
@@ -219,7 +229,7 @@ def _may_be_more(request: _Request, index: _Index, findings: _Findings, proposed
 
 def _any_may_qualify(request: _Request, findings: _Findings) -> bool:
     """Say whether a passage may be shown however far it is: a reranker decides, or it may hold a number asked for."""
-    return bool(request.config.rerank and findings.rerank == Rerank.OFF) or bool(words.codes(request.query))
+    return bool(request.config.rerank and findings.rerank == Rerank.OFF) or bool(request.codes)
 
 
 def _least(request: _Request, index: _Index) -> float:
@@ -236,7 +246,7 @@ def _propose(request: _Request, index: _Index, depth: int) -> _Proposed:
     lost its rows answers without an error.
     """
     scope = request.scope
-    where = vectors.Where(
+    where = Where(
         tenant_id=scope.tenant_id or 0,
         store_id=scope.store_id or 0,
         customers_only=scope.is_customer,
@@ -261,7 +271,7 @@ def _propose(request: _Request, index: _Index, depth: int) -> _Proposed:
     )
 
 
-def _refuse_hollow(request: _Request, where: vectors.Where, short: Mapping[IndexTarget, Sequence[Hit]]) -> None:
+def _refuse_hollow(request: _Request, where: Where, short: Mapping[IndexTarget, Sequence[Hit]]) -> None:
     """Raise Unavailable when a collection holds nothing of what is live, fewer rows than were live before this search
     began, or none of a document that was; `short` has what the collections gave that seem to have given all."""
     if not _hollow(request, {target.collection: [hit.build for hit in hits] for target, hits in short.items()}):
@@ -301,16 +311,14 @@ def _look_up(request: _Request, index: _Index, findings: _Findings, candidates: 
     least = 0.0 if _any_may_qualify(request, findings) else _least(request, index)
     fresh = [one for one in candidates if one.key not in findings.seen and max(0.0, one.cosine) >= least]
     # A number of the question lifts who holds it, wherever it stands: then all are looked up together.
-    size = len(fresh) if words.codes(request.query) else _LOOKED_UP_AT_ONCE
+    size = len(fresh) if request.codes else _LOOKED_UP_AT_ONCE
     for start in range(0, len(fresh), size or 1):
         if findings.stages and _is_enough(request, findings, is_known_to_be_cut=True):
             return
         stage = fresh[start : start + size]
         verified = verifying.verify(scope, request.filters, stage)
         findings.seen |= {candidate.key for candidate in stage}
-        findings.stages.append(
-            verifying.weigh(request.query, verified, index.encoders, request.config.similarity_threshold)
-        )
+        findings.add(verifying.weigh(request.query, verified, index.encoders, request.config.similarity_threshold))
 
 
 def _is_enough(request: _Request, findings: _Findings, *, is_known_to_be_cut: bool = False) -> bool:
@@ -318,7 +326,7 @@ def _is_enough(request: _Request, findings: _Findings, *, is_known_to_be_cut: bo
     reranker wants a number of passages, whatever they score."""
     if request.config.rerank and findings.rerank == Rerank.OFF:
         return findings.live >= RERANKED
-    selection = findings.selection(request)
+    selection = findings.shortlist.selection()
     return selection.is_full and (selection.left_out or not is_known_to_be_cut)
 
 
@@ -339,7 +347,8 @@ def _rerank(request: _Request, findings: _Findings) -> bool:
         return False
     finally:
         faults.point("search.after_rerank")
-    findings.stages, findings.rerank = [judged], Rerank.APPLIED
+    findings.replace([judged])
+    findings.rerank = Rerank.APPLIED
     return True
 
 
@@ -347,7 +356,7 @@ def _keep_live(request: _Request, findings: _Findings) -> None:
     """Drop what went out of force since it was looked up. Raises as a search does when the caller lost access."""
     credentials.reread(request.scope).require("knowledge:query")
     live = queries.live_among(item.passage.version_key for stage in findings.stages for item in stage)
-    findings.stages = [[item for item in stage if item.passage.version_key in live] for stage in findings.stages]
+    findings.replace([[item for item in stage if item.passage.version_key in live] for stage in findings.stages])
 
 
 # --- Without the indexes ---

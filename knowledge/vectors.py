@@ -6,11 +6,9 @@ pymilvus' hybrid_search silently ignores filters. Every function has one timeout
 (`knowledge/milvus.py`). Everything that goes wrong is Unavailable (MILVUS_UNAVAILABLE) or DimensionMismatch.
 """
 
-import hashlib
 import math
 import re
 import time
-import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -18,15 +16,14 @@ from uuid import uuid4
 
 import numpy as np
 from django.conf import settings
-from django.db.models import TextChoices
 from numpy.typing import NDArray
 from prometheus_client import Histogram
 from pymilvus import DataType, Function, FunctionType, MilvusClient
 
-from knowledge import milvus
-from knowledge.filters import NO_FILTERS, Filters
-from knowledge.models import Audience, IndexTarget, SourceType
+from knowledge import milvus, words
+from knowledge.models import IndexTarget
 from knowledge.ranking import Hit
+from knowledge.where import Where, hashed
 from zhifu.errors import DimensionMismatch, Unavailable
 
 # Bytes, as a Milvus server counts: 4 per character of a passage with its title.
@@ -39,10 +36,6 @@ _KEYWORDS_BROKEN = "KEYWORD_SEARCH_BROKEN"
 # A sentence without blanks, as Chinese is written, and what must find it.
 _PROOF, _PROOF_WORDS = "从知识库检索内容并作selftest之用", ("检索", "selftest")
 _BUILD = re.compile(r"[0-9a-f-]*")
-# How far a row's moment, the clock of the worker that wrote it, may lie from the moment its version went live, by the
-# database's clock: an index job takes minutes at most; the rest is for clocks that differ.
-_MOMENT_SLACK_SECONDS = 3600
-
 _SEARCH_SECONDS = Histogram(
     "zhifu_milvus_search_seconds",
     "How long one leg of a search waits for Milvus, answered or not.",
@@ -75,43 +68,6 @@ class VectorRow:
     @property
     def id(self) -> str:
         return f"{self.tenant}:{self.document}:{self.version}:{self.position}:{self.build}"
-
-
-@dataclass(frozen=True)
-class Where:
-    """What a search may see; the same for both legs.
-
-    Never narrower than what `filters` ask for, and wider only by equal hashes and some slack in moments: verification
-    compares strings and moments. The collection is chosen by the target.
-    """
-
-    tenant_id: int
-    store_id: int
-    customers_only: bool
-    filters: Filters = NO_FILTERS
-
-    @property
-    def expression(self) -> str:
-        """Only integers and words of this code's own: no text that anybody typed."""
-        filters = self.filters
-        may_see = [Audience.CUSTOMER] if self.customers_only else list(Audience)
-        audiences = [audience for audience in may_see if not filters.audience or audience in filters.audience]
-        terms = [f"tenant == {self.tenant_id:d}", f"store == {self.store_id:d}", f"audience in {_words(audiences)}"]
-        if filters.source_type:
-            terms.append(f"source_type in {_words([kind for kind in SourceType if kind in filters.source_type])}")
-        if filters.entity_ref:
-            terms.append(f"entity in {_hashes(filters.entity_ref)}")
-        if filters.tags:
-            terms.append(f"array_contains_any(tags, {_hashes(filters.tags)})")
-        if filters.all_tags:
-            terms.append(f"array_contains_all(tags, {_hashes(filters.all_tags)})")
-        if filters.updated_after is not None:
-            earliest = math.floor(filters.updated_after.timestamp()) - _MOMENT_SLACK_SECONDS
-            terms.append(f"updated_at >= {earliest:d}")
-        if filters.updated_before is not None:
-            latest = math.ceil(filters.updated_before.timestamp()) + _MOMENT_SLACK_SECONDS
-            terms.append(f"updated_at < {latest:d}")
-        return " and ".join(terms)
 
 
 def ensure_collection(target: IndexTarget) -> None:
@@ -251,20 +207,15 @@ def keyword_search(
 ) -> list[Hit]:
     """Return the chunks that share words with `text`, by BM25, best first, each with its cosine with `vector`."""
     _check_dimension(target, vector)
-    words = keyword_form(text)
-    if not any(character.isalnum() for character in words):
+    asked = words.folded(text)
+    if not any(character.isalnum() for character in asked):
         return []
-    found = _search(target, _KEYWORD, words, where, limit, timeout)
+    found = _search(target, _KEYWORD, asked, where, limit, timeout)
     # milvus-lite gives BM25 as a negative distance.
     return [
         _hit(row, cosine=_cosine(target, vector, row["entity"]["dense"]), score=abs(float(row["distance"])))
         for row in found
     ]
-
-
-def keyword_form(text: str) -> str:
-    """Return `text` as the keyword search compares it: width and case do not count."""
-    return unicodedata.normalize("NFKC", text).casefold()
 
 
 # --- Rows, filters ---
@@ -284,22 +235,9 @@ def _as_data(target: IndexTarget, row: VectorRow) -> dict[str, Any]:
         "entity": hashed(row.entity_ref),
         "tags": [hashed(tag) for tag in row.tags],
         "updated_at": row.updated_at,
-        "text": _fitting(keyword_form(row.text), _TEXT_BYTES),
+        "text": _fitting(words.folded(row.text), _TEXT_BYTES),
         "dense": row.vector,
     }
-
-
-def hashed(text: str) -> int:
-    """Return the signed 64-bit number that stands for a tag or entity in Milvus; verification compares the strings."""
-    return int.from_bytes(hashlib.sha256(text.encode()).digest()[:8], "big", signed=True) if text else 0
-
-
-def _words(words: Sequence[TextChoices]) -> str:
-    return "[" + ", ".join(f'"{word.value}"' for word in words) + "]"
-
-
-def _hashes(values: Sequence[str]) -> str:
-    return "[" + ", ".join(f"{hashed(value):d}" for value in values) + "]"
 
 
 def _fitting(text: str, size: int) -> str:
@@ -311,8 +249,8 @@ def _of_builds(tenant_id: int, document_id: int, builds: Sequence[str]) -> str:
     for build in builds:
         if not _BUILD.fullmatch(build):
             raise ValueError(f"not a build: {build!r}")
-    words = ", ".join(f'"{build}"' for build in builds)
-    return f"tenant == {tenant_id:d} and document == {document_id:d} and build in [{words}]"
+    listed = ", ".join(f'"{build}"' for build in builds)
+    return f"tenant == {tenant_id:d} and document == {document_id:d} and build in [{listed}]"
 
 
 def _check_dimension(target: IndexTarget, vector: Vector) -> None:

@@ -23,11 +23,7 @@ def verify(scope: Scope, filters: Filters, candidates: Sequence[Candidate]) -> l
     if not known:
         return []
     passages = map(queries.passage_of, queries.live_chunks(scope, filters).filter(_at(known)).order_by())
-    return [
-        (passage, known[key])
-        for passage in passages
-        if (key := (passage.document_id, passage.version, passage.build, passage.position)) in known
-    ]
+    return [(passage, known[key]) for passage in passages if (key := (*passage.version_key, passage.position)) in known]
 
 
 def _at(candidates: Iterable[Key]) -> Q:

@@ -34,6 +34,11 @@ def folded(text: str) -> str:
     return unicodedata.normalize("NFKC", text).casefold()
 
 
+def is_storable(text: str) -> bool:
+    """Say whether a database can hold `text` and be asked for it: no NUL, no lone surrogate."""
+    return not any(character == "\0" or "\ud800" <= character <= "\udfff" for character in text)
+
+
 def is_chinese(text: str) -> bool:
     """Say whether at least a third of the letters are Chinese characters: a Chinese sentence may hold foreign names."""
     letters = sum(map(len, _LETTERS.findall(text)))

@@ -42,6 +42,8 @@ def publish_newest(shop: Shop, document: KnowledgeDocument) -> KnowledgeDocument
         scope=shop.staff_scope, document_id=document.public_id, expected_version=document.version
     )
     indexing.run_index_job(job.pk)
+    job.refresh_from_db()
+    assert not job.error_code, f"{job.error_code}: {job.error_message}"
     document.refresh_from_db()
     return document
 

@@ -18,7 +18,7 @@ from knowledge import retrieval, targets, vectors
 from knowledge.filters import NO_FILTERS, Filters
 from knowledge.models import Audience, Collection, DocumentVersion, KnowledgeDocument, SourceType, VersionTag
 from knowledge.results import DegradationReason, SearchResult
-from knowledge.vectors import Where
+from knowledge.where import Where
 from tests import servers
 from tests.factories import Shop
 from tests.knowledge.publishing import draft, publish, publish_newest, revise

@@ -22,7 +22,8 @@ from pytest_django.fixtures import Settings
 
 from knowledge import milvus, vectors
 from knowledge.models import IndexTarget
-from knowledge.vectors import VectorRow, Where
+from knowledge.vectors import VectorRow
+from knowledge.where import Where
 from tests import servers
 from tests.fakes import DIMENSION, HashingEncoder
 from zhifu.errors import DimensionMismatch, Unavailable

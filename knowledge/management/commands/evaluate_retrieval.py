@@ -17,7 +17,7 @@ from pydantic import ValidationError
 from tqdm import tqdm
 
 from config.knowledge import KnowledgeSettings, knowledge_settings
-from knowledge import evaluation, evaluation_cache, evaluation_run, evaluation_sets, retrieval
+from knowledge import evaluation, evaluation_cache, evaluation_run, evaluation_sets, reranking, retrieval
 from knowledge.encoders import Encoder, get_encoder
 from knowledge.evaluation_run import SetReport
 from zhifu.errors import Failure, Invalid
@@ -223,8 +223,9 @@ def _changed(changes: str) -> KnowledgeSettings:
 
 
 def _known(config: KnowledgeSettings) -> KnowledgeSettings:
-    if config.rerank and config.rerank not in settings.RERANKERS:
-        raise Invalid(f"没有名为 {config.rerank} 的重排模型 / This installation has no reranker {config.rerank}.")
+    """Return `config`, whose reranker, if it names one, is made now. Raises Broken for one that is unknown."""
+    if config.rerank:
+        reranking.get_reranker(config.rerank)
     return config
 
 
