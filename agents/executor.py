@@ -20,6 +20,7 @@ from knowledge.results import Passage
 from knowledge.snippets import snippet
 from zhifu import credentials, errors, faults
 from zhifu.scope import Scope
+from zhifu.transactions import run_statement
 
 logger = logging.getLogger(__name__)
 
@@ -78,8 +79,11 @@ def execute(run: AgentRun, scope: Scope, call: ToolCall, *, first_number: int, d
     except Exception:
         logger.exception("tool broke", extra={"run": run.pk, "tool": call.name})
         code, message = "INTERNAL", _error_message(call, "INTERNAL", "工具出错了 / The tool broke.")
-    ToolInvocation.objects.filter(pk=invocation.pk).update(
-        status=status, error_code=code, duration_ms=round((time.monotonic() - started) * 1000)
+    run_statement(
+        ToolInvocation.objects.filter(pk=invocation.pk).update,
+        status=status,
+        error_code=code,
+        duration_ms=round((time.monotonic() - started) * 1000),
     )
     return message
 

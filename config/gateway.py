@@ -10,7 +10,7 @@ from config import offline
 from config.model_reply import ModelReply, estimate_request
 from config.models import UsageRecord, UsageStatus
 from zhifu import errors, faults
-from zhifu.transactions import DatabaseNow, database_now
+from zhifu.transactions import DatabaseNow, database_now, run_statement
 
 logger = logging.getLogger(__name__)
 
@@ -63,9 +63,8 @@ def settle_stale() -> int:
     """Close the records of calls whose worker died, with the estimate of their input; return how many."""
     now = database_now()
     stale = timedelta(seconds=settings.LEASE_SECONDS * _STALE_LEASES)
-    return UsageRecord.objects.filter(status=UsageStatus.OPEN, created_at__lt=now - stale).update(
-        status=UsageStatus.ESTIMATED, settled_at=now, error_code="WORKER_LOST"
-    )
+    lost = UsageRecord.objects.filter(status=UsageStatus.OPEN, created_at__lt=now - stale)
+    return run_statement(lost.update, status=UsageStatus.ESTIMATED, settled_at=now, error_code="WORKER_LOST")
 
 
 def _ask(messages: list[dict[str, Any]], tools: list[dict[str, Any]], deadline: float) -> ModelReply:
@@ -90,4 +89,4 @@ def _settle_failed(usage: UsageRecord, failure: errors.Failure) -> None:
 
 def _settle(usage: UsageRecord, **values: Any) -> None:
     settled = {"settled_at": DatabaseNow(), "error_code": ""} | values
-    UsageRecord.objects.filter(pk=usage.pk, status__in=_UNSETTLED).update(**settled)
+    run_statement(UsageRecord.objects.filter(pk=usage.pk, status__in=_UNSETTLED).update, **settled)

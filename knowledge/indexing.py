@@ -29,7 +29,7 @@ from zhifu import credentials, faults, queue
 from zhifu.errors import Failure, LeaseLost, Unavailable
 from zhifu.jobs import JobStatus, holds
 from zhifu.models import Store
-from zhifu.transactions import commit, database_now
+from zhifu.transactions import commit, database_now, run_statement
 
 logger = logging.getLogger(__name__)
 
@@ -282,6 +282,6 @@ def remove_dead_builds() -> int:
             out_of_reach.add(row.target_id)
             continue
         faults.point("index.after_removal")
-        DeadBuild.objects.filter(pk=row.pk).delete()
+        run_statement(DeadBuild.objects.filter(pk=row.pk).delete)
         removed += 1
     return removed

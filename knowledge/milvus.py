@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+import grpc
 from django.conf import settings
 from pymilvus import MilvusClient, MilvusException
 
@@ -29,6 +30,9 @@ _GRPC_OPTIONS = {
     "grpc.initial_reconnect_backoff_ms": 500,
     "grpc.min_reconnect_backoff_ms": 2000,
     "grpc.max_reconnect_backoff_ms": 2000,
+    # pymilvus pings while nothing is asked, for which milvus-lite ends the connection after a minute, and with it the
+    # next call.
+    "grpc.keepalive_permit_without_calls": 0,
 }
 
 # What is asked: the client, and how many seconds are left for it.
@@ -51,13 +55,25 @@ class Deadline:
 
 
 def call(ask: Ask, deadline: Deadline) -> Any:
-    """Run one call. Raises Unavailable when it fails or the deadline is over."""
+    """Run one call, again when its connection broke. Raises Unavailable when it fails or the deadline is over."""
     client = _client(_address(deadline), deadline)
     left = deadline.seconds_left
     try:
         return ask(client, left)
     except Exception as error:
+        if not _is_broken_connection(error):
+            raise _failed(error) from error
+    # What is asked may be done twice. grpc connects anew, and a server that is away refuses that at once.
+    left = deadline.seconds_left
+    try:
+        return ask(client, left)
+    except Exception as error:
         raise _failed(error) from error
+
+
+def _is_broken_connection(error: Exception) -> bool:
+    """Also what a server that was restarted, or wanted to hear no more over this connection, is first found by."""
+    return isinstance(error, grpc.RpcError) and error.code() == grpc.StatusCode.UNAVAILABLE
 
 
 def answer_code(failure: Unavailable) -> int | None:

@@ -13,7 +13,7 @@ from memory.communication import Communication
 from memory.models import MemoryProfile, PendingErasure
 from zhifu import errors, faults, queue
 from zhifu.batches import BATCH
-from zhifu.transactions import database_now
+from zhifu.transactions import database_now, run_statement
 
 logger = logging.getLogger(__name__)
 
@@ -98,7 +98,8 @@ def due() -> QuerySet[PendingErasure]:
 
 def _erase(row: PendingErasure) -> bool:
     # From here on nobody can adopt it; a row that was adopted since it was read is left alone.
-    if row.staged_until is not None and not PendingErasure.objects.filter(pk=row.pk).update(staged_until=None):
+    this = PendingErasure.objects.filter(pk=row.pk)
+    if row.staged_until is not None and not run_statement(this.update, staged_until=None):
         return True
     try:
         store.erase(row.key)
@@ -106,7 +107,7 @@ def _erase(row: PendingErasure) -> bool:
         logger.warning("erasures wait for the memory store")
         return False
     faults.point("memory.after_erase")
-    PendingErasure.objects.filter(pk=row.pk).delete()
+    run_statement(this.delete)
     return True
 
 

@@ -17,7 +17,7 @@ from django.db.models.expressions import CombinedExpression
 
 from zhifu import queue
 from zhifu.errors import LeaseLost, Unavailable
-from zhifu.transactions import DatabaseNow, database_now
+from zhifu.transactions import DatabaseNow, database_now, run_statement
 
 logger = logging.getLogger(__name__)
 
@@ -76,7 +76,8 @@ class LeasedJob(models.Model):
         """
         now = DatabaseNow()
         due = Q(status=JobStatus.QUEUED, run_after__lte=now) | Q(status=JobStatus.RUNNING, lease_until__lt=now)
-        changed = cls._base_manager.filter(due, pk=pk).update(
+        changed = run_statement(
+            cls._base_manager.filter(due, pk=pk).update,
             status=JobStatus.RUNNING,
             lease_token=uuid4(),
             lease_until=_lease_end(),
@@ -114,7 +115,7 @@ class LeasedJob(models.Model):
 
     def _update_held(self, **values: Any) -> None:
         held = type(self)._base_manager.filter(pk=self.pk, status=JobStatus.RUNNING, lease_token=self.lease_token)
-        if held.update(**values) != 1:
+        if run_statement(held.update, **values) != 1:
             raise LeaseLost(f"{self._meta.label} {self.pk}")
 
 
@@ -161,7 +162,7 @@ def _sweep_model(model: type[LeasedJob]) -> int:
         for pk, status, run_after, hinted_at in rows[:_SWEPT_AT_ONCE]
         if status == JobStatus.RUNNING or _is_quiet(now, run_after, hinted_at)
     ]
-    model._base_manager.filter(pk__in=due).update(hinted_at=now)
+    run_statement(model._base_manager.filter(pk__in=due).update, hinted_at=now)
     for pk in due:
         queue.send(model.task_name, pk)
     return len(due)

@@ -44,15 +44,12 @@ def commit(step: Callable[Arguments, Result], *args: Arguments.args, **kwargs: A
 
     Raises what `step` raises; the third OperationalError of that kind is raised as it is.
     """
-    for attempt in range(1, _TRIES + 1):
-        try:
-            with transaction.atomic(durable=True):
-                return step(*args, **kwargs)
-        except OperationalError as error:
-            if attempt == _TRIES or not _is_repeatable(error):
-                raise
-            time.sleep(random.uniform(0.01, 0.05) * attempt)  # noqa: S311  # jitter, no secret
-    raise AssertionError("unreachable")
+
+    def committed() -> Result:
+        with transaction.atomic(durable=True):
+            return step(*args, **kwargs)
+
+    return _repeated(committed)
 
 
 def change(step: Callable[Arguments, Result], *args: Arguments.args, **kwargs: Arguments.kwargs) -> Result:
@@ -63,6 +60,24 @@ def change(step: Callable[Arguments, Result], *args: Arguments.args, **kwargs: A
         with transaction.atomic():
             return step(*args, **kwargs)
     return commit(step, *args, **kwargs)
+
+
+def run_statement(statement: Callable[Arguments, Result], *args: Arguments.args, **kwargs: Arguments.kwargs) -> Result:
+    """Run one statement, which outside of a transaction is one of its own, repeating it then as commit does."""
+    if connection.in_atomic_block:
+        return statement(*args, **kwargs)
+    return _repeated(lambda: statement(*args, **kwargs))
+
+
+def _repeated(attempt: Callable[[], Result]) -> Result:
+    for number in range(1, _TRIES + 1):
+        try:
+            return attempt()
+        except OperationalError as error:
+            if number == _TRIES or not _is_repeatable(error):
+                raise
+            time.sleep(random.uniform(0.01, 0.05) * number)  # noqa: S311  # jitter, no secret
+    raise AssertionError("unreachable")
 
 
 def _is_repeatable(error: OperationalError) -> bool:

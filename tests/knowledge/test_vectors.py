@@ -1,5 +1,6 @@
 """Milvus through its one door: filters, both legs, builds, and what goes wrong."""
 
+import select
 import signal
 import socket
 import subprocess
@@ -12,6 +13,7 @@ from datetime import UTC, datetime
 from itertools import count
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import numpy as np
 import psutil
@@ -319,6 +321,62 @@ def test_an_address_where_nobody_answers_is_unavailable_at_once_and_the_log_says
         record for record in caplog.records if record.name == "knowledge.milvus" and record.levelname != "DEBUG"
     ]
     assert "MilvusException" in record.cause
+
+
+class Forwarder:
+    """Passes one connection at a time on to a server, and cuts it when told to, once the next call is under way."""
+
+    def __init__(self, port: int) -> None:
+        self._port = port
+        self._door = socket.create_server(("127.0.0.1", 0))
+        self.port: int = self._door.getsockname()[1]
+        self.connections = 0
+        self.cuts_left = 0
+        threading.Thread(target=self._serve, daemon=True).start()
+
+    def _serve(self) -> None:
+        while True:
+            try:
+                client, _address = self._door.accept()
+            except OSError:
+                return
+            self.connections += 1
+            with client, socket.create_connection(("127.0.0.1", self._port)) as server:
+                self._pass_on(client, server)
+
+    def _pass_on(self, client: socket.socket, server: socket.socket) -> None:
+        while True:
+            ready, _, _ = select.select([client, server], [], [])
+            for one in ready:
+                data = one.recv(65536)
+                if one is client and self.cuts_left:
+                    self.cuts_left -= 1
+                    return
+                if not data:
+                    return
+                (server if one is client else client).sendall(data)
+
+    def close(self) -> None:
+        self._door.close()
+
+
+@pytest.fixture
+def forwarder(settings: Settings) -> Iterator[Forwarder]:
+    made = Forwarder(urlsplit(settings.MILVUS_URL).port or 0)
+    settings.MILVUS_URL = f"http://127.0.0.1:{made.port}"
+    yield made
+    made.close()
+
+
+def test_a_call_whose_connection_breaks_is_made_again_once(forwarder: Forwarder) -> None:
+    vectors.ping()
+    assert forwarder.connections == 1
+    forwarder.cuts_left = 1
+    vectors.ping()
+    assert forwarder.connections == 2
+    forwarder.cuts_left = 2
+    with pytest.raises(Unavailable):
+        vectors.ping()
 
 
 def test_a_collection_that_is_not_there_yet_is_no_news_for_the_log(caplog: pytest.LogCaptureFixture) -> None:
