@@ -57,7 +57,7 @@ run: $(base) ## Serve admin, API and docs on PORT (8000)
 test: $(dev) ## The suite, on servers of its own; ARGS=... goes to pytest
 	$(bin)/python -m tests.servers $(bin)/pytest $(if $(ARGS),$(ARGS),-n 2)
 
-test-deep: $(dev) ## A longer search for histories that break a promise, a quarter of an hour
+test-deep: $(dev) ## A longer search for histories that break a promise, and each guard taken out; a quarter of an hour
 	$(bin)/python -m tests.servers $(bin)/pytest -m deep $(ARGS)
 
 acceptance: endpoint-named $(dev) ## Four checks of a real model: ZHIFU_ACCEPTANCE_MODEL, _BASE_URL, ZHIFU_SECRET_ACCEPTANCE

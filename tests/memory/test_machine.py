@@ -11,7 +11,7 @@ pytestmark = [pytest.mark.django_db, pytest.mark.faults]
 
 
 def test_no_history_brings_back_what_was_cleared() -> None:
-    machine.search(MemoryMachine, histories=14, steps=30)
+    machine.search(MemoryMachine, histories=7, steps=30)
 
 
 @pytest.mark.deep

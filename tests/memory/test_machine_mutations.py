@@ -198,8 +198,17 @@ MUTATIONS: list[tuple[Callable[[Patch], None], tuple[str, ...]]] = [
     (_a_store_that_is_away_counts_as_empty, (_AWAY,)),
 ]
 
+# Found within seconds: these show in every run of the suite that the machine finds anything.
+FOUND_SOON = (_older_messages_count_too, _origins_outlive_a_clear, _content_is_written_without_a_record)
 
-@pytest.mark.parametrize(("mutate", "promises"), MUTATIONS, ids=[mutate.__name__ for mutate, _ in MUTATIONS])
+
+@pytest.mark.parametrize(
+    ("mutate", "promises"),
+    [
+        pytest.param(*mutation, id=mutation[0].__name__, marks=() if mutation[0] in FOUND_SOON else pytest.mark.deep)
+        for mutation in MUTATIONS
+    ],
+)
 def test_without_a_guard_the_machine_breaks_its_promise(
     monkeypatch: Patch, mutate: Callable[[Patch], None], promises: tuple[str, ...]
 ) -> None:
