@@ -103,6 +103,7 @@ openapi: $(dev) ## Refresh tests/openapi.yaml after a change of the API
 	$(bin)/python manage.py spectacular --validate --fail-on-warn --file tests/openapi.yaml
 
 benchmarks: $(dev) ## Search and turn benchmarks against their bare parts
+	ZHIFU_ENCODER=hashing_in_model_time DJANGO_SETTINGS_MODULE=tests.settings $(bin)/python -m tests.servers $(bin)/python -m benchmarks.search
 	DJANGO_SETTINGS_MODULE=tests.settings $(bin)/python -m tests.servers $(bin)/python -m benchmarks.search
 	DJANGO_SETTINGS_MODULE=tests.settings $(bin)/python -m tests.servers $(bin)/python -m benchmarks.turns
 

@@ -22,7 +22,11 @@ PARTS = {
     "which index is in force": ["knowledge.targets:active_targets"],
     "is Milvus suspected (cache)": ["knowledge.breaker:refuse_if_suspected"],
     "embedding the question": ["knowledge.embedding:embed_query"],
-    "Milvus: eight searches": ["knowledge.calls:all_at_once"],
+    "Milvus: eight searches": [
+        "knowledge.calls:begin",
+        "knowledge.calls:all_at_once",
+        "knowledge.vectors:FoundByWords.hits",
+    ],
     "does the index lack anything": ["knowledge.retrieval:_refuse_hollow"],
     "fusion": ["knowledge.ranking:fuse"],
     "the scope once more": ["zhifu.credentials:reread"],
@@ -31,7 +35,10 @@ PARTS = {
     "snippets": ["knowledge.api:snippet"],
     "reference tokens": ["knowledge.references:mint"],
     "audit": ["zhifu.models:AuditEvent.save"],
-    "serialising": ["rest_framework.serializers:Serializer.data", "rest_framework.renderers:JSONRenderer.render"],
+    "serialising": [
+        "rest_framework.serializers:Serializer.to_representation",
+        "rest_framework.renderers:JSONRenderer.render",
+    ],
 }
 _REST, _WHOLE = "rest", "all"
 

@@ -3,8 +3,9 @@
 import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
+from dataclasses import dataclass
 from functools import cache
-from typing import TypeVar
+from typing import Any, Generic, TypeVar
 
 from django.conf import settings
 
@@ -16,22 +17,40 @@ _THREADS = 64
 # Each call ends by its own timeout; this much later nobody waits for it any more.
 _GRACE_SECONDS = 0.2
 
+Before = TypeVar("Before")
 Answer = TypeVar("Answer")
 
 
-def all_at_once(asks: Sequence[Callable[[], Answer]], *, timeout: float, seconds_left: float) -> list[Answer]:
-    """Run the calls in parallel, each of which takes at most `timeout`, and return their answers in order.
+@dataclass(frozen=True)
+class Begun(Generic[Answer]):
+    """Calls under way."""
 
-    The threads never touch the database. Raises what the first failed one raised, and Unavailable at once while
-    Milvus is suspected, or when `seconds_left` are over.
+    asks: Sequence[Callable[[], Answer]]
+    futures: Sequence[Future[Answer]]
+
+
+def begin(asks: Sequence[Callable[[], Answer]]) -> Begun[Answer]:
+    """Begin calls whose answers `all_at_once` waits for; its threads never touch the database."""
+    return Begun(asks, [_pool(os.getpid()).submit(ask) for ask in asks])
+
+
+def all_at_once(
+    begun: Begun[Before], asks: Sequence[Callable[[], Answer]], *, timeout: float, seconds_left: float
+) -> tuple[list[Before], list[Answer]]:
+    """Run the calls in parallel, beside those that have begun, and return the answers of both, in order.
+
+    Each call takes at most `timeout`. Raises what the first failed one raised, and Unavailable at once while Milvus is
+    suspected, or when `seconds_left` are over.
     """
     patience = timeout + _GRACE_SECONDS
-    return breaker.guarded(
+    again: list[Callable[[], Any]] = [*begun.asks, *asks]
+    answers = breaker.guarded(
         _address(),
-        lambda: _run(asks, min(patience, seconds_left), patience),
+        lambda: _wait([*begun.futures, *begin(asks).futures], min(patience, seconds_left), patience),
         # What failed is what is tried again, with the whole time that it may take.
-        probe=lambda: _run(asks, patience, patience),
+        probe=lambda: _wait(begin(again).futures, patience, patience),
     )
+    return answers[: len(begun.asks)], answers[len(begun.asks) :]
 
 
 def refuse_if_suspected() -> None:
@@ -39,8 +58,7 @@ def refuse_if_suspected() -> None:
     breaker.refuse_if_suspected(_address())
 
 
-def _run(asks: Sequence[Callable[[], Answer]], seconds: float, patience: float) -> list[Answer]:
-    futures: list[Future[Answer]] = [_pool(os.getpid()).submit(ask) for ask in asks]
+def _wait(futures: Sequence[Future[Any]], seconds: float, patience: float) -> list[Any]:
     done, late = wait(futures, timeout=max(0.0, seconds), return_when=FIRST_EXCEPTION)
     # Those that can still be cancelled were never asked: the queue was here.
     never_asked = [future for future in late if future.cancel()]

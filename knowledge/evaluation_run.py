@@ -298,7 +298,7 @@ def _ask_one(target: IndexTarget, text: str, vector: Vector) -> Asked:
     started = time.perf_counter()
     dense = vectors.dense_search(target, vector, where, limit=retrieval.DEPTH, timeout=timeout)
     between = time.perf_counter()
-    keyword = vectors.keyword_search(target, text, vector, where, limit=retrieval.DEPTH, timeout=timeout)
+    keyword = vectors.keyword_search(target, text, where, limit=retrieval.DEPTH, timeout=timeout).hits(vector)
     return Asked(Legs(target.model, dense, keyword), between - started, time.perf_counter() - between)
 
 

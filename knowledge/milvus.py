@@ -24,6 +24,7 @@ logging.getLogger("pymilvus").setLevel(logging.CRITICAL)
 NO_COLLECTION, NOT_LOADED = 100, 101
 _NO_ANSWER = 2
 _QUIET_SECONDS = 30.0
+_PAUSE_SECONDS = 0.05
 # grpc waits up to two minutes before it connects again to a server that was away, and 20 s for one that is silent:
 # long after both are well again.
 _GRPC_OPTIONS = {
@@ -63,7 +64,8 @@ def call(ask: Ask, deadline: Deadline) -> Any:
     except Exception as error:
         if not _is_broken_connection(error):
             raise _failed(error) from error
-    # What is asked may be done twice. grpc connects anew, and a server that is away refuses that at once.
+    # What is asked may be done twice. grpc connects anew once it knows, and a server that is away refuses that at once.
+    time.sleep(_PAUSE_SECONDS)
     left = deadline.seconds_left
     try:
         return ask(client, left)

@@ -6,7 +6,7 @@ live, whose it is and who may see it. Out of reach, they are replaced by keyword
 
 import logging
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 
@@ -27,12 +27,14 @@ from knowledge import (
     verifying,
     words,
 )
+from knowledge.calls import Begun
 from knowledge.encoders import Encoder, get_encoder
 from knowledge.filters import NO_FILTERS, Filters
 from knowledge.models import IndexTarget
 from knowledge.ranking import Candidate, Fusion, Hit, Key, Legs
 from knowledge.results import DegradationReason, Rerank, SearchResult
 from knowledge.selection import Shortlist, Weighed
+from knowledge.vectors import FoundByWords
 from knowledge.where import Where
 from zhifu import credentials, faults
 from zhifu.errors import Invalid, Unavailable
@@ -69,6 +71,15 @@ class _Request:
     @cached_property
     def codes(self) -> frozenset[str]:
         return words.codes(self.query)
+
+    @property
+    def where(self) -> Where:
+        return Where(
+            tenant_id=self.scope.tenant_id or 0,
+            store_id=self.scope.store_id or 0,
+            customers_only=self.scope.is_customer,
+            filters=self.filters,
+        )
 
     def seconds_left(self) -> float:
         return self.deadline - time.monotonic()
@@ -145,12 +156,14 @@ def search(
         calls.refuse_if_suspected()
     except Unavailable as failure:
         return _degraded(request, DegradationReason.MILVUS_UNAVAILABLE, failure)
+    # While the question is embedded, its words are looked for already.
+    begun = _ask_words(request, chosen, DEPTH)
     try:
         index = _Index(chosen, _meanings(request, chosen))
     except Unavailable as failure:
         return _degraded(request, DegradationReason.EMBEDDING_UNAVAILABLE, failure)
     try:
-        return _from_index(request, index)
+        return _from_index(request, index, begun)
     except Unavailable as failure:
         return _degraded(request, DegradationReason.MILVUS_UNAVAILABLE, failure)
 
@@ -188,15 +201,15 @@ def _meanings(request: _Request, chosen: Sequence[IndexTarget]) -> dict[str, vec
     return {model: embedding.embed_query(request.query, model=model, deadline=deadline) for model in models}
 
 
-def _from_index(request: _Request, index: _Index) -> SearchResult:
+def _from_index(request: _Request, index: _Index, by_words: Begun[FoundByWords]) -> SearchResult:
     """Return what the indexes find. Raises Unavailable when they fail, lack what is live, or hold so much that is no
     longer live that nothing else comes up."""
     findings = _Findings(Shortlist(request.top_k, request.limit))
-    proposed = _propose(request, index, DEPTH)
+    proposed = _propose(request, index, by_words, DEPTH)
     _look_up(request, index, findings, proposed.candidates)
     took_long = _may_be_more(request, index, findings, proposed)
     if took_long:
-        proposed = _propose(request, index, _DEEPER)
+        proposed = _propose(request, index, _ask_words(request, index.targets, _DEEPER), _DEEPER)
         _look_up(request, index, findings, proposed.candidates)
         if proposed.is_full and not findings.live:
             raise Unavailable(
@@ -239,30 +252,27 @@ def _least(request: _Request, index: _Index) -> float:
     return min(min(encoder.threshold, encoder.threshold_chinese) for encoder in index.encoders.values())
 
 
-def _propose(request: _Request, index: _Index, depth: int) -> _Proposed:
-    """Ask both legs of every collection at once.
+def _ask_words(request: _Request, chosen: Sequence[IndexTarget], depth: int) -> Begun[FoundByWords]:
+    """Begin to ask every collection by words."""
+    where, timeout = request.where, request.config.milvus_timeout_seconds
+    search = partial(vectors.keyword_search, text=request.query, where=where, limit=depth, timeout=timeout)
+    return calls.begin([partial(search, target) for target in chosen])
+
+
+def _propose(request: _Request, index: _Index, by_words: Begun[FoundByWords], depth: int) -> _Proposed:
+    """Ask every collection by meaning, and wait for what it said by words.
 
     Raises Unavailable when a call fails, and when a collection holds less than MySQL has live for it: a Milvus that
     lost its rows answers without an error.
     """
-    scope = request.scope
-    where = Where(
-        tenant_id=scope.tenant_id or 0,
-        store_id=scope.store_id or 0,
-        customers_only=scope.is_customer,
-        filters=request.filters,
-    )
-    timeout = request.config.milvus_timeout_seconds
-    asks: list[Callable[[], list[Hit]]] = []
-    for target in index.targets:
-        vector = index.meanings[target.model]
-        asks.append(partial(vectors.dense_search, target, vector, where, limit=depth, timeout=timeout))
-        asks.append(partial(vectors.keyword_search, target, request.query, vector, where, limit=depth, timeout=timeout))
-    found = calls.all_at_once(asks, timeout=timeout, seconds_left=request.seconds_left())
-    dense, keyword = found[0::2], found[1::2]
+    where, timeout = request.where, request.config.milvus_timeout_seconds
+    search = partial(vectors.dense_search, where=where, limit=depth, timeout=timeout)
+    by_meaning = [partial(search, target, index.meanings[target.model]) for target in index.targets]
+    worded, dense = calls.all_at_once(by_words, by_meaning, timeout=timeout, seconds_left=request.seconds_left())
+    keyword = [found.hits(index.meanings[found.target.model]) for found in worded]
     # A leg that is not full has given everything its collection holds for this caller.
     short = {target: hits for target, hits in zip(index.targets, dense, strict=True) if len(hits) < depth}
-    _refuse_hollow(request, where, short)
+    _refuse_hollow(request, short)
     legs = [Legs(target.model, *both) for target, *both in zip(index.targets, dense, keyword, strict=True)]
     return _Proposed(
         candidates=ranking.fuse(legs, Fusion(request.config.fusion, request.config.dense_weight)),
@@ -271,15 +281,15 @@ def _propose(request: _Request, index: _Index, depth: int) -> _Proposed:
     )
 
 
-def _refuse_hollow(request: _Request, where: Where, short: Mapping[IndexTarget, Sequence[Hit]]) -> None:
+def _refuse_hollow(request: _Request, short: Mapping[IndexTarget, Sequence[Hit]]) -> None:
     """Raise Unavailable when a collection holds nothing of what is live, fewer rows than were live before this search
     began, or none of a document that was; `short` has what the collections gave that seem to have given all."""
     if not _hollow(request, {target.collection: [hit.build for hit in hits] for target, hits in short.items()}):
         return
     # A server walks a graph, and may give fewer than it has: before anything is said of it, what it holds is read.
     timeout = request.config.milvus_timeout_seconds
-    reads = [partial(vectors.held_builds, target, where, timeout=timeout) for target in short]
-    held = calls.all_at_once(reads, timeout=timeout, seconds_left=request.seconds_left())
+    reads = [partial(vectors.held_builds, target, request.where, timeout=timeout) for target in short]
+    _, held = calls.all_at_once(calls.begin([]), reads, timeout=timeout, seconds_left=request.seconds_left())
     hollow = _hollow(request, {target.collection: builds for target, builds in zip(short, held, strict=True)})
     if hollow:
         logger.error("the index lacks what is live", extra={"store": request.scope.store_id, "collections": hollow})

@@ -92,11 +92,10 @@ def _prove_keyword_search(target: IndexTarget, deadline: milvus.Deadline) -> Non
     """See that Chinese and Latin words of a row are found, or drop the new collection: a server whose analyzer does not
     know Chinese answers such questions with nothing and no error, and nobody would notice."""
     build = f"0-{uuid4().hex}"
-    vector = np.ones(target.dimension, dtype=np.float32)
-    upsert(target, [_proof_row(target, build, vector)], deadline=time.monotonic() + deadline.seconds_left)
+    upsert(target, [_proof_row(target, build)], deadline=time.monotonic() + deadline.seconds_left)
     where = Where(tenant_id=0, store_id=0, customers_only=True)
     for word in _PROOF_WORDS:
-        if not keyword_search(target, word, vector, where, limit=1, timeout=deadline.seconds_left):
+        if not keyword_search(target, word, where, limit=1, timeout=deadline.seconds_left).rows:
             drop_collection(target)
             raise Unavailable(
                 f"向量库按词检索不到“{word}”，请检查其分词器 / The vector store does not find {word!r} by words: "
@@ -106,8 +105,9 @@ def _prove_keyword_search(target: IndexTarget, deadline: milvus.Deadline) -> Non
     remove_builds(target, tenant_id=0, document_id=0, builds=[build])
 
 
-def _proof_row(target: IndexTarget, build: str, vector: Vector) -> VectorRow:
+def _proof_row(target: IndexTarget, build: str) -> VectorRow:
     """Return a row of no tenant's."""
+    vector = np.ones(target.dimension, dtype=np.float32)
     return VectorRow(0, 0, 0, 0, build, 0, target.collection, "manual", "CUSTOMER", "", (), 0, _PROOF, vector)
 
 
@@ -192,6 +192,30 @@ def ping() -> None:
     milvus.call(lambda client, seconds: client.list_collections(timeout=seconds), deadline)
 
 
+@dataclass(frozen=True)
+class FoundByWords:
+    """What a search by words found, without the question's vector: that may still be in the making."""
+
+    target: IndexTarget
+    rows: Sequence[dict[str, Any]]
+    vectors: Sequence[Vector]
+
+    def hits(self, vector: Vector) -> list[Hit]:
+        """Return each with its cosine with `vector`. Raises DimensionMismatch as dense_search does."""
+        _check_dimension(self.target, vector)
+        if not self.rows:
+            return []
+        matrix = np.stack(self.vectors)
+        # A vector of zeros has no direction.
+        with np.errstate(invalid="ignore", divide="ignore"):
+            cosines = matrix @ vector / (np.linalg.norm(matrix, axis=1) * np.linalg.norm(vector))
+        # milvus-lite gives BM25 as a negative distance.
+        return [
+            _hit(row, cosine=float(cosine), score=abs(float(row["distance"])))
+            for row, cosine in zip(self.rows, cosines, strict=True)
+        ]
+
+
 def dense_search(target: IndexTarget, vector: Vector, where: Where, *, limit: int, timeout: float) -> list[Hit]:
     """Return the chunks nearest to `vector`, nearest first; none when the collection does not exist.
 
@@ -202,20 +226,16 @@ def dense_search(target: IndexTarget, vector: Vector, where: Where, *, limit: in
     return [_hit(row, cosine=float(row["distance"]), score=float(row["distance"])) for row in found]
 
 
-def keyword_search(
-    target: IndexTarget, text: str, vector: Vector, where: Where, *, limit: int, timeout: float
-) -> list[Hit]:
-    """Return the chunks that share words with `text`, by BM25, best first, each with its cosine with `vector`."""
-    _check_dimension(target, vector)
+def keyword_search(target: IndexTarget, text: str, where: Where, *, limit: int, timeout: float) -> FoundByWords:
+    """Return the chunks that share words with `text`, by BM25, best first."""
     asked = words.folded(text)
     if not any(character.isalnum() for character in asked):
-        return []
-    found = _search(target, _KEYWORD, asked, where, limit, timeout)
-    # milvus-lite gives BM25 as a negative distance.
-    return [
-        _hit(row, cosine=_cosine(target, vector, row["entity"]["dense"]), score=abs(float(row["distance"])))
-        for row in found
-    ]
+        return FoundByWords(target, [], [])
+    rows = _search(target, _KEYWORD, asked, where, limit, timeout)
+    of_rows = [np.asarray(row["entity"]["dense"], dtype=np.float32) for row in rows]
+    for vector in of_rows:
+        _check_dimension(target, vector)
+    return FoundByWords(target, rows, of_rows)
 
 
 # --- Rows, filters ---
@@ -335,12 +355,6 @@ def _hit(row: dict[str, Any], *, cosine: float, score: float) -> Hit:
         cosine=cosine if math.isfinite(cosine) else -1.0,
         score=score if math.isfinite(score) else -1.0,
     )
-
-
-def _cosine(target: IndexTarget, vector: Vector, other: Sequence[float]) -> float:
-    against = np.asarray(other, dtype=np.float32)
-    _check_dimension(target, against)
-    return float(vector @ against / (np.linalg.norm(vector) * np.linalg.norm(against)))
 
 
 # --- Calling ---

@@ -1,11 +1,12 @@
 """What MySQL says of candidates: which answer this caller right now, with their text, and how near each is."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
-from functools import reduce
-from operator import or_
+from itertools import chain
+from typing import Any
 
-from django.db.models import Q
+from django.db.models import BooleanField, F, Func, Q
+from django.db.models.sql.compiler import SQLCompiler
 
 from knowledge import queries, words
 from knowledge.chunking import embedded_text
@@ -29,14 +30,30 @@ def verify(scope: Scope, filters: Filters, candidates: Sequence[Candidate]) -> l
 def _at(candidates: Iterable[Key]) -> Q:
     """Return the condition that a chunk lies where one of the candidates does.
 
-    The documents are named by themselves too: that is what the database looks up by. Grouped by position there are
-    few conditions to build and to compare, documents being many and short.
+    The documents are named by themselves too: that is what the database looks up by.
     """
     documents: dict[int, set[int]] = {}
     for document_id, _version, _build, position in candidates:
         documents.setdefault(position, set()).add(document_id)
-    places = (Q(position=position, document_version__document__in=wanted) for position, wanted in documents.items())
-    return Q(document_version__document__in=set().union(*documents.values())) & reduce(or_, places)
+    return Q(document_version__document__in=set().union(*documents.values())) & Q(_Places(documents))
+
+
+class _Places(Func):
+    """`position = 0 AND document_id IN (1, 2) OR position = 1 AND ...`; put together by Django from lookups it would
+    take longer than the whole query. Grouped by position there is little to compare, documents being many and short."""
+
+    output_field = BooleanField()
+
+    def __init__(self, documents: Mapping[int, Collection[int]]) -> None:
+        super().__init__(F("position"), F("document_version__document_id"))
+        self.documents = documents
+
+    def as_sql(self, compiler: SQLCompiler, *_: Any, **__: Any) -> tuple[str, tuple[int, ...]]:
+        (position, _), (document, _) = map(compiler.compile, self.get_source_expressions())
+        one = f"({position} = %s AND {document} IN ({{}}))"
+        terms = [one.format(", ".join(["%s"] * len(wanted))) for wanted in self.documents.values()]
+        values = chain.from_iterable((at, *wanted) for at, wanted in self.documents.items())
+        return f"({' OR '.join(terms)})", tuple(values)
 
 
 def weigh(

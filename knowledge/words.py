@@ -70,6 +70,8 @@ def _standing_alone(code: str) -> re.Pattern[str]:
     return re.compile(rf"(?<![0-9a-z]){re.escape(code)}(?![0-9a-z]|[-_./][0-9a-z])")
 
 
+# The passages that many ask for are the same ones.
+@lru_cache(maxsize=4096)
 def essence(text: str) -> str:
     """Return what `text` says: texts that differ in blanks, sentence marks, width and polite words alone have the same
     essence. A text of nothing else is its own."""

@@ -33,6 +33,10 @@ from zhifu.settings import ENCODERS as _ENCODERS  # noqa: E402
 
 # Character bigrams into 64 dimensions: fast, no model, similar texts are close. The real one is tested by contract.
 ENCODER = os.environ.get("ZHIFU_ENCODER", "hashing")
-ENCODERS = {**_ENCODERS, "hashing": "tests.fakes.HashingEncoder"}
+ENCODERS = {
+    **_ENCODERS,
+    "hashing": "tests.fakes.HashingEncoder",
+    "hashing_in_model_time": "benchmarks.encoding.InModelTime",
+}
 PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
 LOGGING_CONFIG = None

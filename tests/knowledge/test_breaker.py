@@ -310,7 +310,7 @@ def test_a_search_looks_into_the_cache_once_however_often_it_asks(settings: Sett
     CountingCache.looks = 0
     calls.refuse_if_suspected()
     for _ in range(3):
-        assert calls.all_at_once([lambda: "answer"], timeout=1, seconds_left=1) == ["answer"]
+        assert calls.all_at_once(calls.begin([]), [lambda: "answer"], timeout=1, seconds_left=1) == ([], ["answer"])
     assert CountingCache.looks == 1
     calls.refuse_if_suspected()
     assert CountingCache.looks == 2

@@ -79,8 +79,9 @@ def run(folder: Path, cache: Path) -> Callable[..., str]:
 
 
 def collections() -> set[str]:
+    # Of this test process alone: another one may be evaluating at the same server.
     names = MilvusClient(uri=django_settings.MILVUS_URL).list_collections()
-    return {name for name in names if "evaluation_" in name}
+    return {name for name in names if name.startswith(f"{django_settings.MILVUS_PREFIX}evaluation_")}
 
 
 class CountingEncoder(HashingEncoder):

@@ -164,7 +164,7 @@ def hits(scope: Shop, **filters: Any) -> set[int]:
     where = Where(tenant_id=scope.tenant.pk, store_id=scope.store.pk, customers_only=False, filters=Filters(**filters))
     target = targets.active_target("faq")
     dense = vectors.dense_search(target, vector_of(QUESTION), where, limit=30, timeout=5)
-    words = vectors.keyword_search(target, QUESTION, vector_of(QUESTION), where, limit=30, timeout=5)
+    words = vectors.keyword_search(target, QUESTION, where, limit=30, timeout=5).hits(vector_of(QUESTION))
     assert {hit.document_id for hit in dense} == {hit.document_id for hit in words}
     return {hit.document_id for hit in dense}
 

@@ -13,6 +13,7 @@ import numpy as np
 import psutil
 import pytest
 from django.utils import timezone
+from prometheus_client import REGISTRY
 from pytest_django.fixtures import Settings
 
 from knowledge import retrieval, targets, vectors
@@ -50,6 +51,24 @@ class SlowEncoder(HashingEncoder):
     def encode(self, texts: list[str], kind: str) -> np.ndarray:
         self.gate.wait(10)
         return super().encode(texts, kind)
+
+
+def searches_by_words() -> float:
+    return REGISTRY.get_sample_value("zhifu_milvus_search_seconds_count", {"leg": "sparse"}) or 0.0
+
+
+class WaitingEncoder(HashingEncoder):
+    """Embeds once all four collections were searched by words."""
+
+    model = "waiting"
+    wanted = 0.0
+
+    def encode(self, texts: list[str], kind: str) -> np.ndarray:
+        for _ in range(100):
+            if searches_by_words() >= self.wanted:
+                return super().encode(texts, kind)
+            time.sleep(0.05)
+        raise AssertionError("nobody looks for the words while the question is embedded")
 
 
 def titles(result: SearchResult) -> list[str]:
@@ -501,6 +520,17 @@ def test_a_store_with_many_small_documents_is_found_complete(shop: Shop) -> None
         publish(shop, f"说明{number}", f"第{number}条：{TEXT}")
     DocumentVersion.objects.update(live_from=database_now() - timedelta(minutes=1))
     assert not search(shop).degraded
+
+
+def test_words_are_looked_for_while_the_question_is_embedded(shop: Shop, settings: Settings) -> None:
+    publish(shop, "键盘清洁", TEXT)
+    IndexTarget.objects.update(model="waiting")
+    settings.ENCODERS = {**settings.ENCODERS, "waiting": f"{__name__}.WaitingEncoder"}
+    settings.EMBED_DEADLINE_SECONDS = settings.SEARCH_DEADLINE_SECONDS = 10.0
+    WaitingEncoder.wanted = searches_by_words() + 4
+    found = search(shop)
+    assert not found.degraded
+    assert titles(found) == ["键盘清洁"]
 
 
 def test_with_the_embedder_down_keywords_answer_and_say_so(shop: Shop, settings: Settings) -> None:

@@ -110,7 +110,7 @@ def by_meaning(target: IndexTarget, tenant: int, text: str, **where: object) -> 
 
 def by_words(target: IndexTarget, tenant: int, text: str, **where: object) -> list[int]:
     scope = Where(**({"tenant_id": tenant, "store_id": 1, "customers_only": True} | where))
-    found = vectors.keyword_search(target, text, vector_of(text), scope, limit=30, timeout=5)
+    found = vectors.keyword_search(target, text, scope, limit=30, timeout=5).hits(vector_of(text))
     return [hit.document_id for hit in found]
 
 
@@ -193,7 +193,7 @@ def test_the_keyword_leg_knows_the_cosine_of_what_it_found(target, tenant) -> No
     write(target, row(tenant, 1, "键盘怎么清洁"))
     scope = Where(tenant_id=tenant, store_id=1, customers_only=True)
     (dense,) = vectors.dense_search(target, vector_of("键盘"), scope, limit=5, timeout=5)
-    (keyword,) = vectors.keyword_search(target, "键盘", vector_of("键盘"), scope, limit=5, timeout=5)
+    (keyword,) = vectors.keyword_search(target, "键盘", scope, limit=5, timeout=5).hits(vector_of("键盘"))
     assert keyword.cosine == pytest.approx(dense.cosine, abs=1e-4)
     assert keyword.score > 0
     assert keyword.key == dense.key == (1, 1, "7-ab", 0)
@@ -202,7 +202,7 @@ def test_the_keyword_leg_knows_the_cosine_of_what_it_found(target, tenant) -> No
 def test_the_better_match_has_the_higher_keyword_score(target, tenant) -> None:
     write(target, row(tenant, 1, "键盘清洁：断开电源，清洁键盘"), row(tenant, 2, "键盘与其他许多配件的清单和价格说明"))
     scope = Where(tenant_id=tenant, store_id=1, customers_only=True)
-    found = vectors.keyword_search(target, "键盘清洁", vector_of("键盘"), scope, limit=5, timeout=5)
+    found = vectors.keyword_search(target, "键盘清洁", scope, limit=5, timeout=5).hits(vector_of("键盘"))
     assert [hit.document_id for hit in found] == [1, 2]
     assert found[0].score > found[1].score
 
