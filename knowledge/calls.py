@@ -28,6 +28,11 @@ class Begun(Generic[Answer]):
     asks: Sequence[Callable[[], Answer]]
     futures: Sequence[Future[Answer]]
 
+    def cancel(self) -> None:
+        """Give up those that nobody has begun yet."""
+        for future in self.futures:
+            future.cancel()
+
 
 def begin(asks: Sequence[Callable[[], Answer]]) -> Begun[Answer]:
     """Begin calls whose answers `all_at_once` waits for; its threads never touch the database."""
@@ -44,12 +49,16 @@ def all_at_once(
     """
     patience = timeout + _GRACE_SECONDS
     again: list[Callable[[], Any]] = [*begun.asks, *asks]
-    answers = breaker.guarded(
-        _address(),
-        lambda: _wait([*begun.futures, *begin(asks).futures], min(patience, seconds_left), patience),
-        # What failed is what is tried again, with the whole time that it may take.
-        probe=lambda: _wait(begin(again).futures, patience, patience),
-    )
+    try:
+        answers = breaker.guarded(
+            _address(),
+            lambda: _wait([*begun.futures, *begin(asks).futures], min(patience, seconds_left), patience),
+            # What failed is what is tried again, with the whole time that it may take.
+            probe=lambda: _wait(begin(again).futures, patience, patience),
+        )
+    except Exception:
+        begun.cancel()
+        raise
     return answers[: len(begun.asks)], answers[len(begun.asks) :]
 
 

@@ -10,7 +10,8 @@ from django.utils.module_loading import import_string
 from zhifu.errors import Broken
 
 _made: dict[tuple[int, str], Any] = {}
-_making = threading.Lock()
+# One lock for each: who waits for a slow one must not hold up the others.
+_making: dict[tuple[int, str], threading.Lock] = {}
 
 
 def named(name: str, paths: Mapping[str, str], kind: str) -> Any:
@@ -20,7 +21,8 @@ def named(name: str, paths: Mapping[str, str], kind: str) -> Any:
     if path is None:
         raise Broken(f"没有名为 {name} 的模型 / This installation has no {kind} {name}.")
     key = (os.getpid(), path)
-    with _making:
-        if key not in _made:
-            _made[key] = import_string(path)()
-        return _made[key]
+    if key not in _made:
+        with _making.setdefault(key, threading.Lock()):
+            if key not in _made:
+                _made[key] = import_string(path)()
+    return _made[key]

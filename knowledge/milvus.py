@@ -31,10 +31,10 @@ _GRPC_OPTIONS = {
     "grpc.initial_reconnect_backoff_ms": 500,
     "grpc.min_reconnect_backoff_ms": 2000,
     "grpc.max_reconnect_backoff_ms": 2000,
-    # pymilvus pings while nothing is asked, for which milvus-lite ends the connection after a minute, and with it the
-    # next call.
-    "grpc.keepalive_permit_without_calls": 0,
 }
+# pymilvus pings while nothing is asked, lest a network forgets the connection. milvus-lite ends it for that after a
+# minute, and with it the next call.
+_CHILD_OPTIONS = {**_GRPC_OPTIONS, "grpc.keepalive_permit_without_calls": 0}
 
 # What is asked: the client, and how many seconds are left for it.
 Ask = Callable[[MilvusClient, float], Any]
@@ -54,6 +54,9 @@ class Deadline:
             raise _unavailable()
         return left
 
+    def lasts(self, seconds: float) -> bool:
+        return self._moment - time.monotonic() > seconds
+
 
 def call(ask: Ask, deadline: Deadline) -> Any:
     """Run one call, again when its connection broke. Raises Unavailable when it fails or the deadline is over."""
@@ -62,7 +65,7 @@ def call(ask: Ask, deadline: Deadline) -> Any:
     try:
         return ask(client, left)
     except Exception as error:
-        if not _is_broken_connection(error):
+        if not _is_broken_connection(error) or not deadline.lasts(2 * _PAUSE_SECONDS):
             raise _failed(error) from error
     # What is asked may be done twice. grpc connects anew once it knows, and a server that is away refuses that at once.
     time.sleep(_PAUSE_SECONDS)
@@ -102,7 +105,8 @@ def _client(address: str, deadline: Deadline) -> MilvusClient:
             # Who writes has time to wait for a server that is busy starting.
             left = deadline.seconds_left
             timeout = min(max(settings.MILVUS_TIMEOUT_SECONDS, left / 3), left)
-            client = MilvusClient(uri=address, token=settings.MILVUS_TOKEN, timeout=timeout, grpc_options=_GRPC_OPTIONS)
+            options = _GRPC_OPTIONS if settings.MILVUS_URL else _CHILD_OPTIONS
+            client = MilvusClient(uri=address, token=settings.MILVUS_TOKEN, timeout=timeout, grpc_options=options)
             # A failed call would otherwise have it connect again, for a whole timeout and with a lock in its hand that
             # all other calls need, and then try the call again. grpc connects again by itself.
             client._handler._on_rpc_error = _give_up

@@ -5,7 +5,7 @@ from dataclasses import replace
 from itertools import chain
 from typing import Any
 
-from django.db.models import BooleanField, F, Func, Q
+from django.db.models import F, Lookup, Q
 from django.db.models.sql.compiler import SQLCompiler
 
 from knowledge import queries, words
@@ -38,18 +38,18 @@ def _at(candidates: Iterable[Key]) -> Q:
     return Q(document_version__document__in=set().union(*documents.values())) & Q(_Places(documents))
 
 
-class _Places(Func):
+class _Places(Lookup):
     """`position = 0 AND document_id IN (1, 2) OR position = 1 AND ...`; put together by Django from lookups it would
     take longer than the whole query. Grouped by position there is little to compare, documents being many and short."""
 
-    output_field = BooleanField()
+    prepare_rhs = False
 
     def __init__(self, documents: Mapping[int, Collection[int]]) -> None:
         super().__init__(F("position"), F("document_version__document_id"))
         self.documents = documents
 
     def as_sql(self, compiler: SQLCompiler, *_: Any, **__: Any) -> tuple[str, tuple[int, ...]]:
-        (position, _), (document, _) = map(compiler.compile, self.get_source_expressions())
+        (position, _), (document, _) = compiler.compile(self.lhs), compiler.compile(self.rhs)
         one = f"({position} = %s AND {document} IN ({{}}))"
         terms = [one.format(", ".join(["%s"] * len(wanted))) for wanted in self.documents.values()]
         values = chain.from_iterable((at, *wanted) for at, wanted in self.documents.items())

