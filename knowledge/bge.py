@@ -1,6 +1,6 @@
 """bge-m3 and bge-reranker-v2-m3: the one home of FlagEmbedding and torch.
 
-Both are read from a folder of this machine that holds one commit of their repository; nothing here reaches a network.
+Both are read from a folder of this machine that `fetch_models` has filled; nothing here reaches a network.
 FlagEmbedding loads them; its own encode is passed by, because it runs the first batch twice and hides the errors of
 that (CUDA's too) behind ever smaller batches, until it fails for want of any.
 """
@@ -8,8 +8,6 @@ that (CUDA's too) behind ever smaller batches, until it fails for want of any.
 import threading
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -18,33 +16,10 @@ from numpy.typing import NDArray
 from prometheus_client import Counter
 
 from knowledge.encoders import Kind
+from knowledge.model_files import Snapshot
 from zhifu.errors import Broken, Unavailable
 
 TRUNCATED = Counter("zhifu_model_truncated", "Texts of which a model read only the beginning.", ["model"])
-
-
-@dataclass(frozen=True)
-class Snapshot:
-    """One commit of a model's repository. Another commit is another vector space."""
-
-    name: str
-    repository: str
-    commit: str
-
-    @property
-    def folder(self) -> Path:
-        """Where its files lie on this machine."""
-        path: Path = settings.MODELS_PATH / self.name / self.commit
-        return path
-
-    def checked_folder(self) -> Path:
-        """Return `folder`. Raises Broken when nothing lies there."""
-        if not (self.folder / "config.json").is_file():
-            raise Broken(
-                f"{self.folder} 中没有模型 {self.name} / There is no model {self.name} in {self.folder}: put the files "
-                f"of {self.repository} at commit {self.commit} there."
-            )
-        return self.folder
 
 
 M3 = Snapshot("bge-m3", "BAAI/bge-m3", "5617a9f61b028005a4858fdac845db406aefb181")
@@ -92,7 +67,7 @@ class BgeM3:
     def _library(self) -> Any:
         if self._loaded is None:
             made = _flag_embedding().BGEM3FlagModel(
-                str(self._snapshot.checked_folder()),
+                str(self._snapshot.complete_folder()),
                 devices=settings.MODEL_DEVICE,
                 use_fp16=_precision() == "fp16",
             )
@@ -136,7 +111,7 @@ class BgeReranker:
     def _library(self) -> Any:
         if self._loaded is None:
             made = _flag_embedding().FlagReranker(
-                str(self._snapshot.checked_folder()),
+                str(self._snapshot.complete_folder()),
                 devices=settings.MODEL_DEVICE,
                 use_fp16=_precision() == "fp16",
             )

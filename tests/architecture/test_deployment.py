@@ -115,7 +115,7 @@ def test_the_whole_product_is_the_base_and_what_is_heavy() -> None:
     assert "-r requirements-base.txt" in (ROOT / "requirements.txt").read_text().splitlines()
     assert "-r requirements.txt" in (ROOT / "requirements-dev.txt").read_text().splitlines()
     names = set(re.findall(r"^([A-Za-z0-9_.-]+)==", (ROOT / "requirements.txt").read_text(), re.M))
-    assert names == {"mysqlclient", "FlagEmbedding", "torch", "transformers"}
+    assert names == {"mysqlclient", "FlagEmbedding", "torch", "transformers", "huggingface_hub"}
 
 
 @pytest.mark.parametrize("file", ["README.md", "README.zh-CN.md"])

