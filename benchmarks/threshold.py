@@ -20,7 +20,7 @@ import django
 import numpy as np
 
 DATA = Path(__file__).resolve().parents[2] / "shared" / "eval" / "retrieval"
-THRESHOLDS = [0.78, 0.80, 0.82, 0.83, 0.84, 0.85, 0.86, 0.87]
+THRESHOLDS = [0.40, 0.45, 0.50, 0.55, 0.60, 0.65, 0.70, 0.75, 0.78, 0.80, 0.82, 0.83, 0.84, 0.85, 0.86, 0.87]
 DRAW = random.Random(7)  # the same sample every time
 UNRELATED = {
     "退货政策": "自签收之日起七天内，商品完好、包装齐全可以申请退货。退款在收到退货后三个工作日内退回。",

@@ -33,6 +33,11 @@ _MAX_TAGS = 20
 # A server's own bound for one answer.
 _MOST_READ = 16_384
 _KEYWORDS_BROKEN = "KEYWORD_SEARCH_BROKEN"
+_MAKING_TRIES, _MAKING_PAUSE_SECONDS = 5, 0.2
+_INDEXES = {
+    "dense": {"index_type": "AUTOINDEX", "metric_type": "COSINE"},
+    "sparse": {"index_type": "SPARSE_INVERTED_INDEX", "metric_type": "BM25"},
+}
 # A sentence without blanks, as Chinese is written, and what must find it.
 _PROOF, _PROOF_WORDS = "从知识库检索内容并作selftest之用", ("检索", "selftest")
 _BUILD = re.compile(r"[0-9a-f-]*")
@@ -77,15 +82,26 @@ def ensure_collection(target: IndexTarget) -> None:
     one does not find by words what is in it.
     """
     deadline = milvus.Deadline(settings.MILVUS_WRITE_TIMEOUT_SECONDS)
-    if not _exists(target, deadline):
+    for tries_left in reversed(range(_MAKING_TRIES)):
+        if _is_whole(target, deadline):
+            break
         try:
             milvus.call(lambda client, seconds: _create(client, target, seconds), deadline)
             _prove_keyword_search(target, deadline)
         except Unavailable as failure:
-            # Somebody else may have made it meanwhile.
-            if failure.code == _KEYWORDS_BROKEN or not _exists(target, deadline):
+            if failure.code == _KEYWORDS_BROKEN or not tries_left:
                 raise
+            # Somebody else may be making it.
+            time.sleep(_MAKING_PAUSE_SECONDS)
     _check_physical(target, deadline)
+
+
+def _is_whole(target: IndexTarget, deadline: milvus.Deadline) -> bool:
+    """Say whether the physical collection is there with both its indexes: who made it may have been cut short."""
+    if not _exists(target, deadline):
+        return False
+    held = milvus.call(lambda client, seconds: client.list_indexes(target.physical_name, timeout=seconds), deadline)
+    return len(held) == len(_INDEXES)
 
 
 def _prove_keyword_search(target: IndexTarget, deadline: milvus.Deadline) -> None:
@@ -304,12 +320,13 @@ def _create(client: MilvusClient, target: IndexTarget, timeout: float) -> None:
         name="bm25", function_type=FunctionType.BM25, input_field_names=["text"], output_field_names=["sparse"]
     )
     schema.add_function(bm25)
+    if not client.has_collection(target.physical_name, timeout=timeout):
+        client.create_collection(target.physical_name, schema=schema, consistency_level="Strong", timeout=timeout)
     indexes = client.prepare_index_params()
-    indexes.add_index("dense", index_type="AUTOINDEX", metric_type="COSINE")
-    indexes.add_index("sparse", index_type="SPARSE_INVERTED_INDEX", metric_type="BM25")
-    client.create_collection(
-        target.physical_name, schema=schema, index_params=indexes, consistency_level="Strong", timeout=timeout
-    )
+    for field, values in _INDEXES.items():
+        indexes.add_index(field, **values)
+    client.create_index(target.physical_name, indexes, timeout=timeout)
+    client.load_collection(target.physical_name, timeout=timeout)
 
 
 # --- Searching ---

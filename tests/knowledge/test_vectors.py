@@ -19,7 +19,7 @@ import numpy as np
 import psutil
 import pytest
 from django.conf import settings as django_settings
-from pymilvus import MilvusClient
+from pymilvus import MilvusClient, MilvusException
 from pytest_django.fixtures import Settings
 
 from knowledge import milvus, vectors
@@ -296,6 +296,21 @@ def test_a_new_collection_that_does_not_find_chinese_by_words_is_refused(monkeyp
     monkeypatch.undo()
     vectors.ensure_collection(other)
     vectors.drop_collection(other)
+
+
+def test_a_collection_whose_making_was_cut_short_is_finished(monkeypatch: pytest.MonkeyPatch, tenant: int) -> None:
+    def cut(*_: Any, **__: Any) -> None:
+        raise MilvusException(message="the connection broke")
+
+    made = target_named("test_vectors_half_made")
+    with monkeypatch.context() as patch:
+        patch.setattr(MilvusClient, "create_index", cut)
+        with pytest.raises(Unavailable):
+            vectors.ensure_collection(made)
+    vectors.ensure_collection(made)
+    write(made, row(tenant, 1, "键盘"))
+    assert by_words(made, tenant, "键盘") == [1]
+    vectors.drop_collection(made)
 
 
 def test_sealing_changes_nothing_but_speed(target, tenant) -> None:
