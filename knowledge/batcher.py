@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
+from prometheus_client import Counter, Histogram
 
 from knowledge.encoders import Encoder, Kind
 from zhifu.errors import Unavailable
@@ -19,6 +20,24 @@ logger = logging.getLogger(__name__)
 
 # Texts that may wait, of each kind. More queries could not be answered within their deadline anyway.
 CAPACITY = {Kind.QUERY: 200, Kind.PASSAGE: 2000}
+
+WAITED = Histogram(
+    "zhifu_embedding_waited_seconds",
+    "How long a text waited until the model took it.",
+    ["model", "kind"],
+    buckets=(0.001, 0.005, 0.02, 0.1, 0.5, 1, 2, 5, 30, 60),
+)
+BATCH = Histogram(
+    "zhifu_embedding_batch_texts",
+    "Texts that the model took in one go.",
+    ["model", "kind"],
+    buckets=(1, 2, 4, 8, 16, 32, 64, 128, 256),
+)
+SECONDS = Histogram("zhifu_embedding_seconds", "How long the model took for a batch.", ["model", "kind"])
+TOKENS = Counter("zhifu_embedding_tokens", "Tokens that the model read.", ["model"])
+PADDING = Counter(
+    "zhifu_embedding_padding_tokens", "Tokens of padding beside them, of equally long texts none.", ["model"]
+)
 
 
 @dataclass(eq=False)
@@ -42,6 +61,9 @@ class _Text:
     request: _Request
     index: int
     text: str
+    asked: float = field(default_factory=time.monotonic)
+    # Counted by the thread that owns the model, once.
+    tokens: int | None = None
 
 
 class Batcher:
@@ -92,6 +114,7 @@ class Batcher:
                 batch = waiting[:1]
             self._remove(kind, batch)
             if batch:
+                self._count(batch, kind)
                 self._encode(batch, kind)
 
     def _wait(self) -> tuple[Kind, list[_Text]]:
@@ -118,16 +141,30 @@ class Batcher:
         return sorted(batch, key=lambda text: len(text.text))
 
     def _tokens(self, text: _Text) -> int:
-        return min(self._encoder.count_tokens(text.text), self._encoder.max_tokens)
+        if text.tokens is None:
+            text.tokens = min(self._encoder.count_tokens(text.text), self._encoder.max_tokens)
+        return text.tokens
 
     def _remove(self, kind: Kind, batch: list[_Text]) -> None:
         with self._changed:
             taken = set(batch)
             self._waiting[kind] = [text for text in self._waiting[kind] if text not in taken]
 
+    def _count(self, batch: list[_Text], kind: Kind) -> None:
+        """Tell the metrics what a batch is made of."""
+        model, now = self._encoder.model, time.monotonic()
+        BATCH.labels(model, kind).observe(len(batch))
+        for text in batch:
+            WAITED.labels(model, kind).observe(now - text.asked)
+        # A text that the model cannot count has none.
+        counted = [text.tokens or 0 for text in batch]
+        TOKENS.labels(model).inc(sum(counted))
+        PADDING.labels(model).inc(len(counted) * max(counted) - sum(counted))
+
     def _encode(self, batch: list[_Text], kind: Kind) -> None:
         try:
-            vectors = self._encoder.encode([text.text for text in batch], kind)
+            with SECONDS.labels(self._encoder.model, kind).time():
+                vectors = self._encoder.encode([text.text for text in batch], kind)
         except Exception:
             logger.exception("encoder failed", extra={"model": self._encoder.model, "texts": len(batch)})
             self._fail(batch, kind)

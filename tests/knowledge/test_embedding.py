@@ -5,6 +5,7 @@ import time
 
 import numpy as np
 import pytest
+from prometheus_client import REGISTRY
 from pytest_django.fixtures import Settings
 
 from knowledge import batcher, embedding
@@ -111,6 +112,35 @@ def test_a_query_overtakes_waiting_passages_and_short_texts_share_a_batch() -> N
     for thread in threads:
         thread.join(5)
     assert encoder.batches == [["first passage"], ["query"], ["ab", "cd"], ["a long passage text"]]
+
+
+class MeasuredEncoder(GatedEncoder):
+    model = "measured"
+
+
+def test_the_metrics_say_what_the_batches_were_made_of() -> None:
+    def value(name: str, **labels: str) -> float:
+        return REGISTRY.get_sample_value(f"zhifu_embedding_{name}", {"model": "measured", **labels}) or 0.0
+
+    encoder = MeasuredEncoder()
+    one = Batcher(encoder)
+    threads = [in_thread(lambda: one.encode(["first"], Kind.PASSAGE, soon()))]
+    assert encoder.started.wait(5)
+    threads.append(in_thread(lambda: one.encode(["abcd", "efgh", "ij"], Kind.PASSAGE, soon())))
+    wait_for(lambda: len(one._waiting[Kind.PASSAGE]) == 3)
+    time.sleep(0.05)
+    encoder.gate.set()
+    for thread in threads:
+        thread.join(5)
+    assert encoder.batches == [["first"], ["ij", "abcd", "efgh"]]
+    assert value("batch_texts_count", kind="passage") == 2
+    assert value("batch_texts_sum", kind="passage") == 4
+    assert value("waited_seconds_count", kind="passage") == 4
+    assert value("waited_seconds_sum", kind="passage") >= 3 * 0.05
+    assert value("seconds_count", kind="passage") == 2
+    # Characters are tokens here; the third text was filled up to four.
+    assert value("tokens_total") == 5 + 4 + 4 + 2
+    assert value("padding_tokens_total") == 2
 
 
 def test_a_full_queue_refuses_at_once_and_queries_have_room_of_their_own(monkeypatch: pytest.MonkeyPatch) -> None:
