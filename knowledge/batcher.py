@@ -35,9 +35,7 @@ BATCH = Histogram(
 )
 SECONDS = Histogram("zhifu_embedding_seconds", "How long the model took for a batch.", ["model", "kind"])
 TOKENS = Counter("zhifu_embedding_tokens", "Tokens that the model read.", ["model"])
-PADDING = Counter(
-    "zhifu_embedding_padding_tokens", "Tokens of padding beside them, of equally long texts none.", ["model"]
-)
+PADDING = Counter("zhifu_embedding_padding_tokens", "Tokens of padding that it read beside them.", ["model"])
 
 
 @dataclass(eq=False)

@@ -21,7 +21,6 @@ from zhifu.errors import Broken, Unavailable
 
 TRUNCATED = Counter("zhifu_model_truncated", "Texts of which a model read only the beginning.", ["model"])
 
-
 M3 = Snapshot("bge-m3", "BAAI/bge-m3", "5617a9f61b028005a4858fdac845db406aefb181")
 RERANKER = Snapshot("bge-reranker-v2-m3", "BAAI/bge-reranker-v2-m3", "953dc6f6f85a1b2dbfca4c34a2796e7dde08d41e")
 
@@ -43,14 +42,13 @@ class BgeM3:
     threshold = 0.6
     threshold_chinese = 0.6
 
-    def __init__(self, snapshot: Snapshot = M3) -> None:
-        self._snapshot = snapshot
+    def __init__(self) -> None:
         self._loaded: Any = None
 
     @property
     def revision(self) -> str:
         """The commit, and the precision: the two do not give the same vectors."""
-        return f"{self._snapshot.commit[:16]}-{_precision()}"
+        return f"{M3.commit[:16]}-{_precision()}"
 
     def encode(self, texts: list[str], kind: Kind) -> NDArray[np.float32]:
         if not texts:
@@ -66,13 +64,7 @@ class BgeM3:
 
     def _library(self) -> Any:
         if self._loaded is None:
-            made = _flag_embedding().BGEM3FlagModel(
-                str(self._snapshot.complete_folder()),
-                devices=settings.MODEL_DEVICE,
-                use_fp16=_precision() == "fp16",
-            )
-            _place(made.model)
-            self._loaded = made
+            self._loaded = _load("BGEM3FlagModel", M3)
         return self._loaded
 
 
@@ -85,8 +77,7 @@ class BgeReranker:
 
     threshold = 0.1
 
-    def __init__(self, snapshot: Snapshot = RERANKER) -> None:
-        self._snapshot = snapshot
+    def __init__(self) -> None:
         self._loaded: Any = None
         self._owned = threading.Lock()
 
@@ -103,25 +94,30 @@ class BgeReranker:
 
     def _scores(self, query: str, texts: list[str]) -> list[float]:
         library = self._library()
-        inputs = _padded(library.tokenizer, self._snapshot.name, _PAIR_TOKENS, [query] * len(texts), texts)
+        inputs = _padded(library.tokenizer, RERANKER.name, _PAIR_TOKENS, [query] * len(texts), texts)
         with _inference():
             logits = library.model(**inputs.to(settings.MODEL_DEVICE)).logits
         return [float(score) for score in logits.view(-1).float().sigmoid().cpu()]
 
     def _library(self) -> Any:
         if self._loaded is None:
-            made = _flag_embedding().FlagReranker(
-                str(self._snapshot.complete_folder()),
-                devices=settings.MODEL_DEVICE,
-                use_fp16=_precision() == "fp16",
-            )
-            _place(made.model)
-            self._loaded = made
+            self._loaded = _load("FlagReranker", RERANKER)
         return self._loaded
 
 
 def _precision() -> str:
     return "fp16" if settings.MODEL_DEVICE.startswith("cuda") else "fp32"
+
+
+def _load(kind: str, snapshot: Snapshot) -> Any:
+    """Return what FlagEmbedding's class `kind` makes of the files of `snapshot`, with its model where it is to run."""
+    library = getattr(_flag_embedding(), kind)
+    is_half = _precision() == "fp16"
+    made = library(str(snapshot.complete_folder()), devices=settings.MODEL_DEVICE, use_fp16=is_half)
+    made.model.to(settings.MODEL_DEVICE)
+    (made.model.half if is_half else made.model.float)()
+    made.model.eval()
+    return made
 
 
 def _flag_embedding() -> Any:
@@ -141,16 +137,10 @@ def _inference() -> Any:
     return torch.inference_mode()
 
 
-def _place(model: Any) -> None:
-    model.to(settings.MODEL_DEVICE)
-    (model.half if _precision() == "fp16" else model.float)()
-    model.eval()
-
-
 def _padded(tokenizer: Any, name: str, most: int, *texts: list[str]) -> Any:
-    """Return tensors of equal length. Of a text of more than `most` tokens the beginning is taken, and counted."""
-    truncation = "longest_first" if len(texts) == 1 else "only_second"
-    inputs = tokenizer(*texts, truncation=truncation, max_length=most, padding=True, return_tensors="pt")
+    """Return tensors of equal length. Of a text of more than `most` tokens the beginning is taken, and counted; of a
+    pair the longer one gives way."""
+    inputs = tokenizer(*texts, truncation="longest_first", max_length=most, padding=True, return_tensors="pt")
     full = int((inputs["attention_mask"].sum(dim=1) >= most).sum())
     if full:
         TRUNCATED.labels(name).inc(full)

@@ -31,13 +31,7 @@ class Snapshot:
 
     def complete_folder(self) -> Path:
         """Return `folder`. Raises Broken when a file of the manifest is missing there, or has another size."""
-        try:
-            whole = all(
-                (self.folder / name).stat().st_size == entry["size"] for name, entry in self._manifest().items()
-            )
-        except OSError:
-            whole = False
-        if not whole:
+        if not self._is_complete():
             raise Broken(
                 f"{self.folder} 中没有完整的模型 {self.name} / The model {self.name} is not complete in {self.folder}: "
                 f"run manage.py fetch_models {self.name}, or copy the folder from a machine that did."

@@ -37,7 +37,7 @@ from knowledge.selection import Shortlist, Weighed
 from knowledge.vectors import FoundByWords
 from knowledge.where import Where
 from zhifu import credentials, faults
-from zhifu.errors import DimensionMismatch, Invalid, Unavailable
+from zhifu.errors import Failure, Invalid, Unavailable
 from zhifu.scope import Scope
 
 logger = logging.getLogger(__name__)
@@ -160,11 +160,10 @@ def search(
     begun = _ask_words(request, chosen, DEPTH)
     try:
         index = _Index(chosen, _meanings(request, chosen))
-    except DimensionMismatch:
+    except Failure as failure:
         begun.cancel()
-        raise
-    except Unavailable as failure:
-        begun.cancel()
+        if not isinstance(failure, Unavailable):
+            raise
         return _degraded(request, DegradationReason.EMBEDDING_UNAVAILABLE, failure)
     try:
         return _from_index(request, index, begun)

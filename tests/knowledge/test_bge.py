@@ -120,6 +120,15 @@ def test_scores_are_those_of_flag_embedding_normalised(reranker: BgeReranker) ->
     assert max(ours) - min(ours) > 0.01
 
 
+def test_a_question_longer_than_a_pair_may_be_is_judged_all_the_same(reranker: BgeReranker) -> None:
+    question = "x" * 2000
+    assert len(reranker._library().tokenizer(question)["input_ids"]) > bge._PAIR_TOKENS
+    before = bge.TRUNCATED.labels(bge.RERANKER.name)._value.get()
+    (score,) = reranker.scores(question, ["y" * 500], time.monotonic() + 10)
+    assert 0 <= score <= 1
+    assert bge.TRUNCATED.labels(bge.RERANKER.name)._value.get() == before + 1
+
+
 def test_no_passage_no_score(reranker: BgeReranker) -> None:
     assert reranker.scores("q", [], time.monotonic() + 5) == []
 

@@ -183,6 +183,14 @@ def test_a_file_that_changed_or_went_is_found(hub: Hub) -> None:
         fetch(hub, "--check")
 
 
+@pytest.mark.parametrize("manifest", ["", "{", "no JSON"])
+def test_a_manifest_that_cannot_be_read_lists_nothing(hub: Hub, manifest: str) -> None:
+    fetch(hub)
+    (M3.folder / "manifest.json").write_text(manifest)
+    with pytest.raises(CommandError, match="fetch_models bge-m3"):
+        fetch(hub, "--check")
+
+
 def test_a_name_nobody_knows_is_refused_with_those_that_are() -> None:
     with pytest.raises(CommandError, match="bge-reranker-v2-m3"):
         call_command("fetch_models", "bge-m4")
